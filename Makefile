@@ -1,0 +1,42 @@
+# Two commands for everybody: `make demo` and `make test`. Each makes its own virtual environment.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint format accuracy clean
+
+# torch is installed by its pin first, so that no later step chooses another build of it
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch
+	$(PIP) --editable '.[demo,plots]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) torch
+	$(PIP) --editable '.[demo,plots,dev]'
+	@touch $@
+
+demo: $(VENV)/.demo
+	$(BIN)/yinyan demo --report yinyan-demo/report.html
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+accuracy: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow
+
+clean:
+	rm -rf $(VENV) build dist yinyan-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

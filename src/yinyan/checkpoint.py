@@ -1,0 +1,78 @@
+"""Everything a resumed run needs, in one file: weights, optimiser, best weights, random states, position."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from yinyan.errors import StoreError
+from yinyan.files import atomic_path
+from yinyan.randomness import Streams
+from yinyan.training import EpochRecord, Model, TrainingState
+
+__all__ = ["load_checkpoint", "save_checkpoint"]
+
+_PLAIN = ("epoch", "position", "loss_sum", "best_score", "best_epoch", "waited", "finished")
+
+
+def save_checkpoint(
+    path: Path,
+    fingerprint: str,
+    model: Model,
+    optimizer: torch.optim.Optimizer,
+    streams: Streams,
+    state: TrainingState,
+) -> None:
+    """Write the run's state; `fingerprint` names the run, so that no other resumes from it."""
+    tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in model.state_dict().items()}
+    tensors |= {f"best/{name}": value for name, value in state.best_weights.items()}
+    tensors |= {f"stream/{use}": value for use, value in streams.state().items()}
+    for index, slots in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{index}/{slot}": value for slot, value in slots.items()}
+    if state.order is not None:
+        tensors["order"] = state.order
+    plain = {name: getattr(state, name) for name in _PLAIN}
+    plain["history"] = [dataclasses.asdict(record) for record in state.history]
+    metadata = {"fingerprint": fingerprint, "state": json.dumps(plain)}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as temporary:
+        save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary, metadata)
+
+
+def load_checkpoint(
+    path: Path, fingerprint: str, model: Model, optimizer: torch.optim.Optimizer, streams: Streams
+) -> TrainingState:
+    """Put a run back where it stood; refuses the checkpoint of another run."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+    except (OSError, SafetensorError) as error:
+        raise StoreError(f"cannot read the checkpoint '{path}': {error} (start again without resuming)") from error
+    if not metadata or metadata.get("fingerprint") != fingerprint:
+        raise StoreError(
+            f"the checkpoint '{path}' is of another run: its graph, settings or seed differ "
+            "(start again without resuming, or restore them)"
+        )
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+    model.load_state_dict(part("model/"))
+    streams.restore(part("stream/"))
+    slots: dict[int, dict[str, Tensor]] = {}
+    for name, value in part("optimizer/").items():
+        index, slot = name.split("/")
+        slots.setdefault(int(index), {})[slot] = value
+    optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+    plain = json.loads(metadata["state"])
+    plain["history"] = [EpochRecord(**record) for record in plain["history"]]
+    device = next(model.parameters()).device
+    best = {name: value.to(device) for name, value in part("best/").items()}
+    return TrainingState(**plain, best_weights=best, order=tensors.get("order"))

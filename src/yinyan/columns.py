@@ -1,0 +1,130 @@
+"""Which column of a table plays which role."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from yinyan.errors import InputError
+from yinyan.wording import listed
+
+__all__ = [
+    "find_column",
+    "guess_edge_columns",
+    "guess_node_column",
+    "guess_time_column",
+    "guess_weight_column",
+    "has_edge_names",
+]
+
+# Spelled without case, spaces and punctuation: `Source_ID` is `sourceid`.
+_PAIRS = (
+    ("source", "target"),
+    ("src", "dst"),
+    ("src", "dest"),
+    ("src", "tgt"),
+    ("from", "to"),
+    ("sourcenodeid", "targetnodeid"),
+    ("sourcenode", "targetnode"),
+    ("sourceid", "targetid"),
+    ("srcid", "dstid"),
+    ("fromnodeid", "tonodeid"),
+    ("fromnode", "tonode"),
+    ("fromid", "toid"),
+    ("citing", "cited"),
+    ("citingid", "citedid"),
+    ("head", "tail"),
+    ("subject", "object"),
+    ("user", "item"),
+    ("userid", "itemid"),
+    ("user", "movie"),
+    ("userid", "movieid"),
+    ("user", "product"),
+    ("userid", "productid"),
+    ("customer", "product"),
+    ("customerid", "productid"),
+    ("author", "paper"),
+    ("parent", "child"),
+    ("follower", "followee"),
+    ("protein1", "protein2"),
+    ("gene1", "gene2"),
+    ("node1", "node2"),
+    ("nodeid1", "nodeid2"),
+    ("node1id", "node2id"),
+    ("id1", "id2"),
+    ("start", "end"),
+    ("left", "right"),
+    ("u", "v"),
+    ("i", "j"),
+    ("a", "b"),
+)
+_WEIGHTS = ("weight", "weights", "edgeweight", "w", "value", "rating", "strength", "count")
+_TIMES = ("time", "timestamp", "datetime", "date", "year", "edgetime", "unixtime", "ts")
+_NODES = ("id", "nodeid", "node")
+
+
+def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
+    """Guess the source and target columns by their usual names, else take the first two."""
+    named = [name for name in names if name.strip()]
+    if len(named) < 2:
+        raise InputError(
+            f"an edge table needs two columns of node ids (got {listed(names)}): "
+            "if they are there, give the character between them (delimiter=, --delimiter)"
+        )
+    plain = {_plain(name): name for name in reversed(named)}
+    for source, target in _PAIRS:
+        if source in plain and target in plain:
+            return plain[source], plain[target]
+    return named[0], named[1]
+
+
+def has_edge_names(names: Sequence[str]) -> bool:
+    """Whether the names include a usual pair of edge columns."""
+    plain = {_plain(name) for name in names}
+    return any(source in plain and target in plain for source, target in _PAIRS)
+
+
+def guess_weight_column(names: Sequence[str]) -> str | None:
+    """Guess the weight column by its usual names."""
+    return _first_named(names, _WEIGHTS)
+
+
+def guess_time_column(names: Sequence[str]) -> str | None:
+    """Guess the time column by its usual names."""
+    return _first_named(names, _TIMES)
+
+
+def guess_node_column(names: Sequence[str]) -> str:
+    """Guess the id column of a node table by its usual names, else take the first."""
+    named = [name for name in names if name.strip()]
+    if not named:
+        raise InputError(f"a node table needs a column of ids (got {listed(names)})")
+    return _first_named(named, _NODES) or named[0]
+
+
+def find_column(names: Sequence[str], column: str | int, role: str) -> str:
+    """Return the name of a column given by name or position (from 0)."""
+    if isinstance(column, bool) or not isinstance(column, (str, int)):
+        raise InputError(f"the {role} column needs a name or a position (got {column!r})")
+    if isinstance(column, str) and column in names:
+        return column
+    position = column if isinstance(column, int) else int(column) if column.isdecimal() else None
+    if position is not None and 0 <= position < len(names):
+        return names[position]
+    if isinstance(column, int):
+        raise InputError(
+            f"{role} column {column} is out of range (the columns 0 to {len(names) - 1} are {listed(names)})"
+        )
+    by_case = {name.casefold(): name for name in names}
+    near = difflib.get_close_matches(column.casefold(), by_case, n=1, cutoff=0.5)
+    hint = f"; nearest: {by_case[near[0]]!r}" if near else ""
+    raise InputError(f"there is no {role} column {column!r} (the columns are {listed(names)}{hint})")
+
+
+def _first_named(names: Sequence[str], usual: Sequence[str]) -> str | None:
+    plain = {_plain(name): name for name in reversed(names)}
+    return next((plain[name] for name in usual if name in plain), None)
+
+
+def _plain(name: str) -> str:
+    return "".join(letter for letter in name.casefold() if letter.isalnum())

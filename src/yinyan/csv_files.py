@@ -1,0 +1,301 @@
+"""Delimited text files, read as columns of text."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, cast
+
+import pyarrow as pa
+import pyarrow.csv
+
+from yinyan.columns import has_edge_names
+from yinyan.errors import InputError
+
+__all__ = ["CsvLayout", "csv_layout", "is_gzip", "read_csv"]
+
+_SAMPLE_BYTES = 1 << 20
+_SAMPLE_ROWS = 50
+_BLOCK_BYTES = 1 << 24  # a row must fit into one block
+_DELIMITERS = ("\t", ",", ";", "|")
+_SPACES = re.compile(rb"[ \t]+")
+
+
+@dataclass(frozen=True)
+class CsvLayout:
+    """How one file is to be read: its delimiter, its column names and where its rows begin."""
+
+    path: Path
+    delimiter: str  # " " stands for any run of spaces and tabs
+    names: tuple[str, ...]
+    skipped_lines: int  # comments, blank lines and the header before the first row
+    encoding: str
+
+
+def csv_layout(path: Path, *, header: bool, delimiter: str | None, encoding: str) -> CsvLayout:
+    """Look at the beginning of a file and find out how to read it."""
+    if delimiter is not None and len(delimiter) != 1:
+        raise InputError(f"delimiter must be one character (got {delimiter!r})")
+    text = _sample_text(path, encoding)
+    comments, body = _split_comments(text)
+    if not body.strip():
+        raise InputError(f"{path.name} is empty: it holds no rows")
+    chosen = delimiter if delimiter is not None else _guess_delimiter(body)
+    rows, first_lines = _parse(body, chosen)
+    first = [field.strip() for field in rows[0]]
+    skipped = len(comments) + (first_lines if header else 0)
+    names = tuple(first) if header else tuple(f"column {number}" for number in range(1, len(first) + 1))
+    commented = _parse(comments[-1].strip().lstrip("#"), chosen)[0][0] if comments and header else []
+    commented = [field.strip() for field in commented]
+    if len(commented) == len(first) and (has_edge_names(commented) or _looks_like_data(rows)):
+        names, skipped = tuple(commented), len(comments)  # SNAP: the last comment names the columns
+    elif header and _looks_like_data(rows):
+        raise InputError(
+            f"{path.name} seems to have no header line: its first line is {_shortened(rows[0])}. "
+            "Pass header=False (--no-header), or add a line of column names"
+        )
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{path.name} has two columns named {repeated!r}: rename one, or pass header=False")
+    return CsvLayout(path, chosen, names, skipped, encoding)
+
+
+def read_csv(layout: CsvLayout, columns: Sequence[str] | None = None) -> pa.Table:
+    """Read some columns (or all) as text; an empty field is null, a quoted empty one is not."""
+    names = list(layout.names)
+    wanted = names if columns is None else list(columns)
+    read = pa.csv.ReadOptions(
+        column_names=names,
+        skip_rows=layout.skipped_lines,
+        block_size=_BLOCK_BYTES,
+        encoding="utf8" if layout.delimiter == " " else layout.encoding,
+    )
+    parse = pa.csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(wanted, pa.large_string()),
+        include_columns=wanted,
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    try:
+        with _byte_source(layout) as stream:
+            table = pa.csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+    except (pa.ArrowInvalid, UnicodeError, EOFError, OSError) as error:
+        if isinstance(error, pa.ArrowInvalid):
+            _refuse_open_quote(layout)
+        raise InputError(_read_failure(layout, error)) from None
+    _refuse_open_quote(layout)
+    return table
+
+
+def is_gzip(path: Path) -> bool:
+    """Whether a file is compressed with gzip, by its content."""
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"
+
+
+def _open_bytes(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "rb")) if is_gzip(path) else path.open("rb")
+
+
+@contextmanager
+def _byte_source(layout: CsvLayout) -> Iterator[Any]:
+    """The bytes for arrow's reader, with runs of spaces made single where they delimit."""
+    if layout.delimiter != " ":
+        compression = "gzip" if is_gzip(layout.path) else None
+        with pa.input_stream(str(layout.path), compression=compression) as stream:
+            yield stream
+        return
+    with _open_bytes(layout.path) as file:
+        data = file.read()
+    if _codec(layout.encoding) != "utf-8":
+        data = data.decode(layout.encoding).encode()
+    yield pa.BufferReader(_single_spaces(data))
+
+
+def _single_spaces(data: bytes) -> bytes:
+    if b"\t" in data or b"  " in data or b" \n" in data or b"\n " in data or b" \r" in data:
+        data = _SPACES.sub(b" ", data)
+        data = data.replace(b" \r\n", b"\n").replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    return data.strip(b" ")
+
+
+def _codec(encoding: str) -> str:
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError:
+        raise InputError(f"encoding {encoding!r} is unknown: try 'utf-8', 'latin-1' or 'utf-16'") from None
+
+
+def _text_encoding(encoding: str) -> str:
+    """The codec to read with: plain UTF-8 may begin with a byte order mark."""
+    return "utf-8-sig" if _codec(encoding) == "utf-8" else encoding
+
+
+def _sample_text(path: Path, encoding: str) -> str:
+    """The beginning of a file as text, cut at a line end."""
+    codec = _text_encoding(encoding)
+    try:
+        with _open_bytes(path) as file:
+            data = file.read(_SAMPLE_BYTES)
+    except (EOFError, OSError, gzip.BadGzipFile) as error:
+        raise InputError(f"{path.name} cannot be unpacked ({error}): is the download complete?") from None
+    partial = len(data) == _SAMPLE_BYTES
+    if b"\0" in data and "16" not in codec and "32" not in codec:
+        raise InputError(f"{path.name} is a binary file: expected CSV or TSV text, or Parquet")
+    try:
+        text = codecs.getincrementaldecoder(codec)().decode(data, final=not partial)
+    except UnicodeError as error:
+        raise InputError(_decoding_failure(path, encoding, error, data)) from None
+    if partial and "\n" in text:
+        text = text[: text.rindex("\n") + 1]
+    return text
+
+
+def _decoding_failure(path: Path, encoding: str, error: UnicodeError, data: bytes) -> str:
+    control = sum(byte < 32 and byte not in b"\t\n\r\f" for byte in data[:4096])
+    if control > len(data[:4096]) // 50:
+        return f"{path.name} is a binary file: expected CSV or TSV text, or Parquet"
+    where = ""
+    if isinstance(error, UnicodeDecodeError):
+        line = error.object[: error.start].count(b"\n") + 1
+        where = f" (byte 0x{error.object[error.start]:02x} in line {line:,})"
+    other = "latin-1" if _codec(encoding) == "utf-8" else "utf-8"
+    return f"{path.name} is not {encoding} text{where}: pass encoding=, for example encoding={other!r} (--encoding)"
+
+
+def _split_comments(text: str) -> tuple[list[str], str]:
+    """Part the leading `#` lines (and blank lines among them) from the rest."""
+    lines = list(io.StringIO(text, newline="")) if text[:1] in "#\r\n\t " else []
+    count = 0
+    while count < len(lines) and (lines[count].startswith("#") or not lines[count].strip()):
+        count += 1
+    return lines[:count], text[sum(map(len, lines[:count])) :]
+
+
+def _parse(text: str, delimiter: str) -> tuple[list[list[str]], int]:
+    """The first rows of some text, and how many lines the first of them takes."""
+    if delimiter == " ":
+        text = _single_spaces(text.encode()).decode()
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    rows: list[list[str]] = []
+    first_lines = 0
+    try:
+        for row in reader:
+            if row:
+                rows.append(row)
+                first_lines = first_lines or reader.line_num
+            if len(rows) == _SAMPLE_ROWS:
+                break
+    except csv.Error as error:
+        raise InputError(
+            f"the text cannot be read as a table ({error}): an unclosed quote is the usual cause"
+        ) from None
+    return rows or [[""]], first_lines
+
+
+def _guess_delimiter(text: str) -> str:
+    """The character that cuts most rows into the same number of fields, the more fields the better."""
+    best, best_score = ",", (0.0, 1)
+    for delimiter in _DELIMITERS:
+        widths = [len(row) for row in _parse(text, delimiter)[0]]
+        score = (widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0, widths[0])
+        if score > best_score:
+            best, best_score = delimiter, score
+    if best_score[1] > 1:
+        return best
+    widths = [len(row) for row in _parse(text, " ")[0]]
+    return " " if widths[0] > 1 and widths.count(widths[0]) > len(widths) / 2 else best
+
+
+def _looks_like_data(rows: list[list[str]]) -> bool:
+    """Whether the first row is data: it begins with a number, or its ids come again below."""
+    ends = [field.strip() for field in rows[0][:2]]
+    if has_edge_names(rows[0]) or not ends[0]:
+        return False
+    if _is_number(ends[0]):
+        return True
+    below = {field.strip() for row in rows[1:] for field in row[:2]}
+    return any(end in below for end in ends if not _is_number(end))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.lower() not in {"nan", "inf", "infinity"}
+
+
+def _read_failure(layout: CsvLayout, error: Exception) -> str:
+    """Say which line arrow's reader stumbled over, and why."""
+    name = layout.path.name
+    if isinstance(error, (EOFError, OSError)):
+        return f"{name} cannot be read ({error}): is the download complete?"
+    try:
+        with _open_text(layout) as file:
+            reader = csv.reader(file, delimiter=layout.delimiter)
+            for row in reader:
+                if row and reader.line_num > layout.skipped_lines and len(row) != len(layout.names):
+                    return (
+                        f"{name}, line {reader.line_num:,}: expected {len(layout.names)} columns, found {len(row)} "
+                        f"({_shortened(row)}): mend the line, or give another delimiter= (--delimiter)"
+                    )
+    except UnicodeError as decoding:
+        with _open_bytes(layout.path) as binary:
+            return _decoding_failure(
+                layout.path, layout.encoding, _located(binary, layout.encoding, decoding), b""
+            )
+    except csv.Error:
+        pass
+    return f"{name} cannot be read as a table ({error}): an unclosed quote is the usual cause"
+
+
+def _refuse_open_quote(layout: CsvLayout) -> None:
+    """Refuse a file that ends within quotes: arrow takes all lines up to its end for one value."""
+    with _open_bytes(layout.path) as file:
+        quotes = sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK_BYTES), b""))
+    if quotes % 2 == 0:
+        return
+    line = 0
+    with _open_text(layout) as text:
+        reader = csv.reader(text, delimiter=layout.delimiter, strict=True)
+        try:
+            for _ in reader:
+                line = reader.line_num
+        except UnicodeError:
+            return  # said by the caller
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise InputError(
+                    f"{layout.path.name}, line {line + 1:,}: a quote is opened and never closed"
+                ) from None
+
+
+def _open_text(layout: CsvLayout) -> TextIO:
+    if layout.delimiter == " ":
+        with _byte_source(layout) as stream:
+            return io.TextIOWrapper(io.BytesIO(stream.read()), encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(_open_bytes(layout.path), encoding=_text_encoding(layout.encoding), newline="")
+
+
+def _located(file: BinaryIO, encoding: str, error: UnicodeError) -> UnicodeError:
+    """The same error, counted from the beginning of the file."""
+    try:
+        file.read().decode(encoding)
+    except UnicodeError as located:
+        return located
+    return error
+
+
+def _shortened(row: Sequence[str]) -> str:
+    shown = ", ".join(repr(field[:20]) for field in row[:4])
+    return shown if len(row) <= 4 else f"{shown}, ..."

@@ -1,0 +1,178 @@
+"""The base model f and the T descent steps that turn it into embeddings."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from yinyan.energy import EnergyTerms, backtracked_step_size, energy, layer, linear_layer, safe_step_size
+from yinyan.errors import SettingsError
+from yinyan.messages import MessageGraph
+from yinyan.propagation import SparseMatrix
+from yinyan.randomness import dropout
+from yinyan.settings import EncoderSettings
+
+__all__ = ["BaseModel", "Encoder"]
+
+_ORTHOGONAL_UP_TO = 200_000  # rows: beyond, a QR factorisation costs more than it brings
+
+
+class BaseModel(nn.Module):
+    """f(X; W): a row-wise MLP over given features, learned or random embeddings, or both.
+
+    With `sign_hops` = h it reads [X, ÃX, …, Ã^h X]. Its first layer is linear in them, so each power is
+    applied after the weights (Ã^p X W_p = Ã^p (X W_p)) and sparse features stay sparse.
+    """
+
+    def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:
+        super().__init__()
+        self.settings = settings
+        hidden, blocks = settings.hidden_size, settings.sign_hops + 1
+        reads_features = settings.inputs in ("features", "both") and num_features > 0
+        if settings.inputs == "features" and not num_features:
+            raise SettingsError("encoder.inputs: 'features' needs a graph with features (use 'embeddings' or 'random')")
+        self.feature_weight = _weight(blocks, num_features, hidden) if reads_features else None
+        self.table: Tensor | None = None
+        self.table_weight = None
+        if settings.inputs != "features":
+            start = _rows(num_nodes, settings.embedding_size, orthogonal=settings.inputs != "random")
+            if settings.inputs == "random":
+                self.register_buffer("table", start)
+            else:
+                self.table = nn.Parameter(start)
+            self.table_weight = _weight(blocks, settings.embedding_size, hidden)
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        self.rest = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(settings.num_layers - 1))
+
+    def forward(
+        self, features: Tensor | SparseMatrix | None, terms: EnergyTerms, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """(n, hidden); `generator` drives dropout, and its absence means inference."""
+        rate = self.settings.feature_dropout
+        blocks: list[Tensor] = []
+        if self.feature_weight is not None:
+            blocks = _project(features, self.feature_weight, rate, generator)
+        if self.table is not None and self.table_weight is not None:
+            more = _project(self.table, self.table_weight, rate if self.settings.inputs == "random" else 0.0, generator)
+            blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
+        x = blocks[-1]
+        for block in reversed(blocks[:-1]):  # Horner: X0 + Ã (X1 + Ã (X2 + …))
+            x = block + terms.links.adjacency.product(x)
+        x = x + self.bias
+        for linear in self.rest:
+            x = linear(dropout(F.relu(x), self.settings.dropout, generator))
+        return dropout(x, self.settings.dropout, generator)
+
+
+class Encoder(nn.Module):
+    """Y(T): T descent steps from f on the energy of a message graph."""
+
+    def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:
+        super().__init__()
+        self.settings = settings
+        self.base = BaseModel(settings, num_nodes, num_features)
+        apart = settings.num_negatives > 1 and not settings.expected_negatives
+        learned = settings.learn_repulsion != "no"
+        count = settings.num_negatives if apart and (learned or settings.margin is not None) else 1
+        count = min(count, settings.num_negatives)
+        start = torch.full((count,), _inverse(settings.learn_repulsion, settings.repulsion))
+        if learned:
+            self.repulsion_weight = nn.Parameter(start)
+        else:
+            self.register_buffer("repulsion_weight", start)
+        self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
+
+    def repulsion(self) -> Tensor:
+        """λ_k: the fixed value, or softplus or sigmoid of a free parameter."""
+        if self.settings.learn_repulsion == "softplus":
+            return F.softplus(self.repulsion_weight)
+        if self.settings.learn_repulsion == "sigmoid":
+            return torch.sigmoid(self.repulsion_weight)
+        return self.repulsion_weight
+
+    def forward(
+        self,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        negatives: torch.Generator | None = None,
+        drops: torch.Generator | None = None,
+        hidden: Tensor | None = None,
+    ) -> Tensor:
+        """(n, hidden) embeddings; `negatives` draws the negative graphs, `drops` drives dropout."""
+        terms = messages.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
+        f = self.base(features, terms, drops)
+        y = f
+        for _ in range(self.settings.num_steps):
+            y = linear_layer(y, f, terms, self.step_size(y, f, terms))
+        return self.finish(y)
+
+    def finish(self, y: Tensor) -> Tensor:
+        """What is stored: Y(T), normalised if asked for."""
+        return y if self.norm is None else self.norm(y)
+
+    def step_size(self, y: Tensor, f: Tensor, terms: EnergyTerms) -> float:
+        """α: as set; or, if 'safe', by the bound, and by backtracking where a margin voids the bound."""
+        if self.settings.step_size != "safe":
+            return self.settings.step_size
+        bound = safe_step_size(terms)
+        return bound if terms.margin is None else backtracked_step_size(y.detach(), f.detach(), terms, bound)
+
+    @torch.no_grad()
+    def energy_trace(
+        self,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        negatives: torch.Generator | None = None,
+        num_steps: int | None = None,
+    ) -> list[float]:
+        """E(Y(t)) for t = 0..T."""
+        terms = messages.terms(self.settings, self.repulsion(), negatives)
+        f = y = self.base(features, terms)
+        trace = [float(energy(y, f, terms))]
+        for _ in range(self.settings.num_steps if num_steps is None else num_steps):
+            y = layer(y, f, terms, self.step_size(y, f, terms))
+            trace.append(float(energy(y, f, terms)))
+        return trace
+
+
+def _project(
+    x: Tensor | SparseMatrix | None, weight: Tensor, rate: float, generator: torch.Generator | None
+) -> list[Tensor]:
+    """X W_p for each block p of `weight` (blocks, columns, hidden)."""
+    if isinstance(x, SparseMatrix):
+        values = dropout(x.values, rate, generator)
+        return [x.product(block, values) for block in weight]
+    if x is None:
+        raise ValueError("the base model was built for features, and none were given")
+    x = dropout(x, rate, generator)
+    return [x @ block for block in weight]
+
+
+def _weight(blocks: int, columns: int, hidden: int) -> nn.Parameter:
+    bound = math.sqrt(6.0 / (columns + hidden))
+    return nn.Parameter(torch.empty(blocks, columns, hidden).uniform_(-bound, bound))
+
+
+def _rows(count: int, size: int, *, orthogonal: bool) -> Tensor:
+    """`count` near-orthogonal rows of about unit length."""
+    if orthogonal and count <= _ORTHOGONAL_UP_TO:
+        return nn.init.orthogonal_(torch.empty(count, size)) * math.sqrt(max(count, size) / size)
+    return torch.randn(count, size) / math.sqrt(size)
+
+
+def _inverse(function: str, value: float) -> float:
+    """The free parameter that `function` maps to `value`."""
+    if function == "no":
+        return value
+    if value <= 0 or function == "sigmoid" and value >= 1:
+        span = "between 0 and 1" if function == "sigmoid" else "above 0"
+        raise SettingsError(
+            f"encoder.repulsion: learned through {function} it starts {span} (got {value}; "
+            "learn_repulsion = 'no' keeps it fixed, num_negatives = 0 switches it off)"
+        )
+    return math.log(value / (1 - value)) if function == "sigmoid" else math.log(math.expm1(value))

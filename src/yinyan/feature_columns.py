@@ -1,0 +1,253 @@
+"""How one column of a node table becomes columns of features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from yinyan.errors import InputError
+from yinyan.ids import Ids
+from yinyan.tables import typed_column
+from yinyan.wording import counted
+
+__all__ = ["ColumnPlan", "Outcome", "column_block", "column_entries", "plan_column"]
+
+Kind: TypeAlias = Literal["number", "flag", "category", "vector"]
+Entries: TypeAlias = npt.NDArray[Any]
+
+_MOST_CATEGORIES = 1000
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """What `fit` learned about one column."""
+
+    name: str
+    kind: Kind
+    size: int = 1  # columns of the result, the mark of missing values apart
+    mean: float = 0.0
+    scale: float = 1.0
+    has_missing: bool = False
+    categories: tuple[str, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """Columns of the result, the mark of missing values included."""
+        return self.size + self.has_missing
+
+
+class Outcome(NamedTuple):
+    """A plan and the nonzero entries it makes, or no plan; the note says what a reader should know."""
+
+    plan: ColumnPlan | None
+    note: str = ""
+    nonzero: int = 0
+
+
+def plan_column(name: str, column: pa.ChunkedArray, ids: Ids | None = None) -> Outcome:
+    """Choose how to encode a column."""
+    kind = _kind_of(column.type)
+    if kind is None:
+        return Outcome(None, f"values of type {column.type} are no features")
+    if column.null_count == len(column):
+        return Outcome(None, "no values")
+    if kind == "category":
+        return _plan_category(name, column)
+    if kind == "vector":
+        return _plan_vector(name, column, ids)
+    return _plan_number(name, _numbers(name, column, ids))
+
+
+def column_block(
+    plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None
+) -> npt.NDArray[np.float32]:
+    """Encode a column: (rows, plan.width)."""
+    block = np.zeros((len(column), plan.width), dtype=np.float32)
+    if plan.kind == "category":
+        codes = _codes(column, plan.categories)
+        missing = column.is_null().to_numpy()
+        known = np.flatnonzero(codes >= 0)
+        block[known, codes[known]] = 1
+    elif plan.kind == "vector":
+        missing, vectors = _vectors(plan.name, column, ids)
+        if vectors.shape[1] != plan.size and len(vectors):
+            raise InputError(
+                f"column {plan.name!r} needs lists of {plan.size} numbers (got {vectors.shape[1]})"
+            )
+        block[~missing, : plan.size] = vectors.reshape(-1, plan.size)
+    else:
+        values = _numbers(plan.name, typed_column(column), ids)
+        missing = np.isnan(values)
+        with np.errstate(over="ignore"):
+            block[:, 0] = np.where(missing, 0.0, (values - plan.mean) / plan.scale)
+        _refuse_infinite(plan.name, block[:, 0], ids)
+    if plan.has_missing:
+        block[:, plan.size] = missing
+    return block
+
+
+def column_entries(plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None) -> tuple[Entries, ...]:
+    """Encode a column as the rows, columns and values of its nonzero entries."""
+    if plan.kind != "category":
+        block = column_block(plan, column, ids)
+        rows, columns = np.nonzero(block)
+        return rows, columns, block[rows, columns]
+    codes = _codes(column, plan.categories)  # without the zeros of a thousand categories
+    if plan.has_missing:
+        codes[column.is_null().to_numpy()] = plan.size
+    rows = np.flatnonzero(codes >= 0)
+    return rows, codes[rows], np.ones(len(rows), dtype=np.float32)
+
+
+def _kind_of(kind: pa.DataType) -> Kind | None:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return "category" if _kind_of(kind.value_type) is not None else None
+    if types.is_string(kind) or types.is_large_string(kind) or kind == pa.string_view():
+        return "category"
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        inner = kind.value_type
+        return "vector" if types.is_boolean(inner) or _kind_of(inner) == "number" else None
+    if types.is_boolean(kind):
+        return "flag"
+    number = (
+        types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
+    )
+    return "number" if number or types.is_temporal(kind) else None
+
+
+def _plan_number(name: str, values: npt.NDArray[np.float64]) -> Outcome:
+    missing = np.isnan(values)
+    known, lost = values[~missing], int(missing.sum())
+    if not len(known):
+        return Outcome(None, "no values")
+    low, high = float(known.min()), float(known.max())
+    if low == high and not lost:
+        return Outcome(None, "the same value in every row")
+    if not (np.setdiff1d(known, [0.0, 1.0]).size):
+        note = (
+            f"{counted(lost, 'missing value')} filled with 0 and marked in a column of their own"
+            if lost
+            else ""
+        )
+        plan = ColumnPlan(name, "flag", has_missing=lost > 0)
+        return Outcome(plan, note, int(known.sum()) + lost)
+    size = max(abs(low), abs(high))  # so that squares stay finite
+    mean = float((known / size).mean()) * size
+    scale = float((known / size - mean / size).std()) * size or 1.0
+    note = f"{counted(lost, 'missing value')} filled with the mean {mean:.4g} and marked in a column of their own"
+    plan = ColumnPlan(name, "number", mean=mean, scale=scale, has_missing=lost > 0)
+    return Outcome(plan, note if lost else "", len(values))
+
+
+def _plan_category(name: str, column: pa.ChunkedArray) -> Outcome:
+    distinct = pc.unique(_text(column)).drop_null()
+    most = max(2, min(_MOST_CATEGORIES, len(column) // 2))
+    if len(distinct) > most:
+        return Outcome(None, f"text with more than {most:,} distinct values (give such columns as vectors)")
+    if len(distinct) == 1 and not column.null_count:
+        return Outcome(None, "the same value in every row")
+    categories = tuple(sorted(distinct.to_pylist()))
+    note = (
+        f"{counted(column.null_count, 'missing value')} in a category of their own"
+        if column.null_count
+        else ""
+    )
+    plan = ColumnPlan(
+        name, "category", len(categories), has_missing=column.null_count > 0, categories=categories
+    )
+    return Outcome(plan, note, len(column))
+
+
+def _plan_vector(name: str, column: pa.ChunkedArray, ids: Ids | None) -> Outcome:
+    missing, vectors = _vectors(name, column, ids)
+    if not vectors.size:
+        return Outcome(None, "lists without numbers")
+    if not missing.any() and (vectors == vectors[0]).all():
+        return Outcome(None, "the same value in every row")
+    lost = int(missing.sum())
+    note = (
+        f"{counted(lost, 'missing vector')} filled with zeros and marked in a column of their own"
+        if lost
+        else ""
+    )
+    plan = ColumnPlan(name, "vector", vectors.shape[1], has_missing=lost > 0)
+    return Outcome(plan, note, int(np.count_nonzero(vectors)) + lost)
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return column.cast(pa.large_string())
+
+
+def _codes(column: pa.ChunkedArray, categories: tuple[str, ...]) -> npt.NDArray[np.int64]:
+    """The number of each value's category, -1 where it has none."""
+    found = pc.index_in(_text(column), value_set=pa.array(categories, pa.large_string()), skip_nulls=True)
+    return np.asarray(found.fill_null(-1).to_numpy(), dtype=np.int64)
+
+
+def _numbers(name: str, column: pa.ChunkedArray, ids: Ids | None) -> npt.NDArray[np.float64]:
+    """A column as numbers, NaN where they are missing; times in seconds."""
+    kind = column.type
+    if _kind_of(kind) not in ("number", "flag"):
+        raise InputError(f"column {name!r} needs numbers (got {kind})")
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        column = pc.divide(
+            column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6
+        )
+    elif pa.types.is_time(kind):
+        column = pc.divide(column.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
+    elif pa.types.is_duration(kind):
+        column = pc.divide(
+            column.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6
+        )
+    values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
+    _refuse_infinite(name, values, ids)
+    return values
+
+
+def _vectors(
+    name: str, column: pa.ChunkedArray, ids: Ids | None
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float32]]:
+    """Which rows are missing, and the vectors of the others."""
+    if _kind_of(column.type) != "vector":
+        raise InputError(f"column {name!r} needs lists of numbers (got {column.type})")
+    missing = column.is_null().to_numpy()
+    present = np.flatnonzero(~missing)
+    array = column.combine_chunks()
+    array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+    lengths = pc.list_value_length(array).drop_null().to_numpy()
+    size = int(lengths[0]) if len(lengths) else 0
+    if (lengths != size).any():
+        row = int(present[np.argmax(lengths != size)])
+        raise InputError(f"column {name!r} has lists of different lengths, first at {_row_name(row, ids)}")
+    flat = array.flatten()
+    flat = flat.cast(pa.uint8()) if pa.types.is_boolean(flat.type) else flat
+    with np.errstate(over="ignore"):
+        values = np.asarray(flat.cast(pa.float64(), safe=False), dtype=np.float64).astype(np.float32)
+    if not np.isfinite(values).all():
+        place = int(np.argmax(~np.isfinite(values)))
+        where = _row_name(int(present[place // size]), ids)
+        raise InputError(
+            f"column {name!r} holds a missing or infinite number at {where}, place {place % size}"
+        )
+    return missing, values.reshape(len(present), size)
+
+
+def _refuse_infinite(name: str, values: npt.NDArray[Any], ids: Ids | None) -> None:
+    infinite = np.isinf(values)
+    if infinite.any():
+        where = _row_name(int(np.argmax(infinite)), ids)
+        raise InputError(f"column {name!r} is infinite or too large at {where}: mend it or leave it empty")
+
+
+def _row_name(row: int, ids: Ids | None) -> str:
+    return f"row {row + 1:,} (the first is 1)" if ids is None else f"node {ids[row]!r}"

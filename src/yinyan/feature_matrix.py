@@ -1,0 +1,177 @@
+"""Feature matrices, dense or sparse, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from yinyan.errors import InputError
+
+__all__ = [
+    "Features",
+    "SparseFeatures",
+    "as_numpy",
+    "features_from_matrix",
+    "refuse_not_finite",
+    "sparse_from_entries",
+]
+
+_SPARSE_BELOW = 0.1  # share of nonzero entries
+
+
+@dataclass(frozen=True, eq=False)
+class SparseFeatures:
+    """A float32 matrix in compressed sparse rows."""
+
+    indptr: npt.NDArray[np.int64]  # (num_rows + 1,)
+    indices: npt.NDArray[np.int64]  # the column of each entry
+    values: npt.NDArray[np.float32]
+    num_columns: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "indptr", np.ascontiguousarray(self.indptr, dtype=np.int64))
+        object.__setattr__(self, "indices", np.ascontiguousarray(self.indices, dtype=np.int64))
+        object.__setattr__(self, "values", np.ascontiguousarray(self.values, dtype=np.float32))
+        if (
+            self.indptr.ndim != 1
+            or not len(self.indptr)
+            or self.indptr[0] != 0
+            or (np.diff(self.indptr) < 0).any()
+        ):
+            raise InputError("'indptr' needs to begin with 0 and never fall")
+        if not self.indptr[-1] == len(self.indices) == len(self.values):
+            raise InputError(
+                f"'indices' and 'values' need {int(self.indptr[-1]):,} entries each "
+                f"(got {len(self.indices):,} and {len(self.values):,})"
+            )
+        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.num_columns:
+            raise InputError(f"'indices' need to lie between 0 and {self.num_columns - 1}")
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are, one a node."""
+        return len(self.indptr) - 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.num_rows, self.num_columns
+
+    def take(self, rows: Sequence[int] | npt.NDArray[np.integer[Any]]) -> SparseFeatures:
+        """Return some rows, in the order given."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        lengths = np.diff(self.indptr)[chosen]
+        indptr = np.concatenate([[0], np.cumsum(lengths)])
+        slots = np.arange(indptr[-1]) + np.repeat(self.indptr[chosen] - indptr[:-1], lengths)
+        return SparseFeatures(indptr, self.indices[slots], self.values[slots], self.num_columns)
+
+    def to_dense(self) -> npt.NDArray[np.float32]:
+        """Return the same matrix with its zeros."""
+        dense = np.zeros(self.shape, dtype=np.float32)
+        np.add.at(
+            dense, (np.repeat(np.arange(self.num_rows), np.diff(self.indptr)), self.indices), self.values
+        )
+        return dense
+
+
+Features: TypeAlias = npt.NDArray[np.float32] | SparseFeatures
+
+
+def sparse_from_entries(
+    rows: npt.NDArray[Any], columns: npt.NDArray[Any], values: npt.NDArray[Any], shape: tuple[int, int]
+) -> SparseFeatures:
+    """Sort entries by row and column, add up repeated ones and leave out zeros."""
+    keys = rows.astype(np.int64) * max(shape[1], 1) + columns.astype(np.int64)
+    order = np.argsort(keys, kind="stable")
+    keys, values = keys[order], values[order].astype(np.float64)
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    keys, values = keys[starts], (np.add.reduceat(values, starts) if len(starts) else values)
+    keys, values = keys[values != 0], values[values != 0]
+    counts = np.bincount(keys // max(shape[1], 1), minlength=shape[0])
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    with np.errstate(over="ignore"):
+        return SparseFeatures(indptr, keys % max(shape[1], 1), values.astype(np.float32), shape[1])
+
+
+def features_from_matrix(matrix: Any, num_nodes: int) -> Features:
+    """Check a feature matrix of one row a node; below a tenth of nonzero entries it becomes sparse.
+
+    Takes numpy arrays, nested lists, scipy sparse matrices, torch tensors (dense or sparse) and
+    `SparseFeatures`.
+    """
+    matrix = matrix if hasattr(matrix, "shape") else as_numpy(matrix)
+    shape = tuple(int(size) for size in matrix.shape)
+    if len(shape) != 2:
+        raise InputError(f"features need two dimensions, nodes and columns (got shape {shape})")
+    if shape[0] != num_nodes:
+        raise InputError(f"features need one row a node: {num_nodes:,} rows (got {shape[0]:,})")
+    features = _converted(matrix, (shape[0], shape[1]))
+    refuse_not_finite(features)
+    return features
+
+
+def as_numpy(values: Any) -> npt.NDArray[Any]:
+    """A numpy array out of a list, an array or a tensor on any device."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu()
+        values = values.float() if "bfloat16" in str(values.dtype) else values  # numpy has no such type
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise InputError(f"expected a rectangular array ({error})") from None
+
+
+def _converted(matrix: Any, shape: tuple[int, int]) -> Features:
+    if isinstance(matrix, SparseFeatures):
+        rows = np.repeat(np.arange(matrix.num_rows), np.diff(matrix.indptr))
+        return sparse_from_entries(rows, matrix.indices, matrix.values, shape)
+    if hasattr(matrix, "tocoo"):
+        entries = matrix.tocoo()
+        features = sparse_from_entries(entries.row, entries.col, _real(entries.data), shape)
+        return features if _is_sparse(len(features.values), shape) else features.to_dense()
+    if "sparse" in str(getattr(matrix, "layout", "")):
+        entries = matrix.detach().cpu().to_sparse_coo().coalesce()
+        rows, columns = entries.indices().numpy()
+        features = sparse_from_entries(rows, columns, _real(entries.values().numpy()), shape)
+        return features if _is_sparse(len(features.values), shape) else features.to_dense()
+    dense = _real(as_numpy(matrix))
+    if _is_sparse(int(np.count_nonzero(dense)), shape):
+        rows, columns = np.nonzero(dense)
+        return sparse_from_entries(rows, columns, dense[rows, columns], shape)
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(dense, dtype=np.float32)
+
+
+def _is_sparse(nonzero: int, shape: tuple[int, int]) -> bool:
+    return nonzero < _SPARSE_BELOW * shape[0] * shape[1]
+
+
+def _real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    if values.dtype.kind not in "biuf":
+        raise InputError(
+            f"features need to be real numbers (got {values.dtype}): encode text and dates first"
+        )
+    return values
+
+
+def refuse_not_finite(features: Features) -> None:
+    """Refuse a missing or infinite entry by its row and column."""
+    values = features.values if isinstance(features, SparseFeatures) else features.reshape(-1)
+    if np.isfinite(values.sum(dtype=np.float64)):  # float32 cannot overflow it, and no copy is made
+        return
+    place = int(np.argmax(~np.isfinite(values)))
+    if isinstance(features, SparseFeatures):
+        row, column = (
+            int(np.searchsorted(features.indptr, place, side="right")) - 1,
+            int(features.indices[place]),
+        )
+    else:
+        row, column = divmod(place, features.shape[1])
+    raise InputError(
+        f"features hold {values[place]} in row {row}, column {column} (both from 0): "
+        "fill missing values, and keep the others within float32"
+    )

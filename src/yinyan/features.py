@@ -1,0 +1,103 @@
+"""Node features: from the columns of a node table to a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from yinyan.columns import find_column
+from yinyan.errors import InputError
+from yinyan.feature_columns import ColumnPlan, column_block, column_entries, plan_column
+from yinyan.feature_matrix import Features, SparseFeatures, features_from_matrix, sparse_from_entries
+from yinyan.ids import Ids
+from yinyan.wording import listed
+
+__all__ = ["FeatureEncoder", "Features", "SparseFeatures", "features_from_matrix"]
+
+_SPARSE_BELOW = 0.1  # share of nonzero entries
+
+
+@dataclass(frozen=True)
+class FeatureEncoder:
+    """Turns a node table, without its id column, into a feature matrix, always in the same way.
+
+    Numbers are standardised, except columns of 0 and 1, which stay; a missing number becomes the mean, and a
+    further 0/1 column marks it. Text with few distinct values becomes one 0/1 column a value (a missing value is
+    one of them, a value unknown to `fit` is all zero). Lists of numbers are taken as they are. Dates become
+    seconds, and then numbers. Constant columns and nearly unique text are skipped, and `notes` says so.
+    """
+
+    plans: tuple[ColumnPlan, ...] = ()
+    sparse: bool = False  # whether less than a tenth of the matrix `fit` saw is nonzero
+    notes: tuple[str, ...] = ()
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns the matrix has."""
+        return sum(plan.width for plan in self.plans)
+
+    @classmethod
+    def fit(
+        cls, table: pa.Table, columns: Sequence[str | int] | None = None, *, ids: Ids | None = None
+    ) -> FeatureEncoder:
+        """Learn how to encode some columns (or all); `ids` name the rows in messages."""
+        names: Sequence[str] = table.column_names
+        if columns is not None:
+            names = list(dict.fromkeys(find_column(names, column, "feature") for column in columns))
+        plans, notes, nonzero = [], [], 0
+        skipped: dict[str, list[str]] = {}
+        for name in names:
+            outcome = plan_column(name, table[name], ids)
+            if outcome.plan is None:
+                skipped.setdefault(outcome.note, []).append(name)
+                continue
+            plans.append(outcome.plan)
+            nonzero += outcome.nonzero
+            notes += [f"column {name!r}: {outcome.note}"] if outcome.note else []
+        notes += [
+            f"skipped column{'' if len(found) == 1 else 's'} {listed(found, 3)}: {reason}"
+            for reason, found in skipped.items()
+        ]
+        encoder = cls(tuple(plans), notes=tuple(notes))
+        return replace(encoder, sparse=nonzero < _SPARSE_BELOW * table.num_rows * encoder.num_columns)
+
+    def transform(self, table: pa.Table, *, ids: Ids | None = None) -> Features:
+        """Encode a table that has the columns `fit` chose."""
+        shape = table.num_rows, self.num_columns
+        dense = np.zeros((0, 0) if self.sparse else shape, dtype=np.float32)
+        entries: list[tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]] = []
+        offset = 0
+        for plan in self.plans:
+            if plan.name not in table.column_names:
+                raise InputError(f"the node table lacks the feature column {plan.name!r}")
+            if self.sparse:
+                rows, columns, values = column_entries(plan, table[plan.name], ids)
+                entries.append((rows, columns + offset, values))
+            else:
+                dense[:, offset : offset + plan.width] = column_block(plan, table[plan.name], ids)
+            offset += plan.width
+        if not self.sparse:
+            return dense
+        rows, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+        return sparse_from_entries(rows, columns, values, shape)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a form that JSON keeps exactly."""
+        plans = [{**asdict(plan), "categories": list(plan.categories)} for plan in self.plans]
+        return {"columns": plans, "sparse": self.sparse, "notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, form: Mapping[str, Any]) -> FeatureEncoder:
+        """Read back what `to_dict` wrote."""
+        try:
+            plans = tuple(
+                ColumnPlan(**{**plan, "categories": tuple(plan["categories"])}) for plan in form["columns"]
+            )
+            return cls(plans, bool(form["sparse"]), tuple(str(note) for note in form["notes"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"this is not the stored form of a feature encoder ({error!r})") from None

@@ -1,0 +1,60 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from yinyan.errors import StoreError
+
+__all__ = ["atomic_path", "flush_to_disk", "write_error", "write_text"]
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary path beside `path`; what is written there replaces `path` in one step, or leaves no trace."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        yield temporary
+        flush_to_disk(temporary)
+        os.replace(temporary, target)
+    except OSError as error:
+        raise write_error(target, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file whole or not at all."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+def flush_to_disk(path: Path) -> None:
+    """Wait until a file's content, or a directory's entries, have reached the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_error(path: str | os.PathLike[str], error: OSError) -> StoreError:
+    """What stopped a file from being written, and the cure; nothing that was there before is lost."""
+    cures = {
+        errno.ENOSPC: "the disk is full: free some space, or choose another place",
+        errno.EDQUOT: "the disk quota is used up: free some space, or choose another place",
+        errno.EFBIG: "the file would pass the size limit in force: raise it, or choose another place",
+        errno.EROFS: "the file system is read-only: choose another place",
+        errno.EACCES: "permission is denied: choose another place, or change the permissions of its folder",
+        errno.EPERM: "permission is denied: choose another place, or change the permissions of its folder",
+        errno.ENOENT: "its folder does not exist: create it first",
+        errno.ENOTDIR: "a part of its path is a file: choose another place",
+    }
+    reason = cures.get(error.errno or 0, error.strerror or str(error))
+    return StoreError(f"cannot write '{path}': {reason} (nothing was changed)")

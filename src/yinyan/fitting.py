@@ -1,0 +1,266 @@
+"""From a graph, a split and settings to a trained model with its embeddings."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.calibration import Calibration, Method, fit_calibration
+from yinyan.checkpoint import load_checkpoint, save_checkpoint
+from yinyan.decoder import build_decoder
+from yinyan.encoder import Encoder
+from yinyan.errors import TrainingError
+from yinyan.features import SparseFeatures
+from yinyan.graph import Graph
+from yinyan.messages import MessageGraph
+from yinyan.metrics import average_precision, hits_at_rate, mrr, roc_auc
+from yinyan.propagation import SparseMatrix
+from yinyan.randomness import Streams, named_seed
+from yinyan.settings import Settings
+from yinyan.splits import Split
+from yinyan.tensors import feature_tensor, message_graph, training_data
+from yinyan.training import (
+    EpochRecord,
+    Model,
+    TrainingData,
+    TrainingState,
+    build_optimizer,
+    decode,
+    train,
+)
+
+__all__ = ["Fitted", "Hooks", "TrainingStopped", "build_model", "embed_graph", "fit_model", "graph_fingerprint"]
+
+Tracker = Callable[[Mapping[str, float], int], object]
+
+_CHECKPOINT_SECONDS = 60.0
+
+
+class TrainingStopped(TrainingError):
+    """Training was asked to stop; what it had is in the checkpoint, if there is one."""
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """What a run tells, and where it is asked to stop.
+
+    A tracker is any callable of (figures, step), such as `mlflow.log_metrics` or `wandb.log`.
+    """
+
+    on_start: Callable[[int, int], None] = lambda epochs, done: None
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None
+    trackers: Sequence[Tracker] = ()
+    should_stop: Callable[[], bool] = lambda: False
+    checkpoint: Path | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A trained model: what was learned, what follows from it, and what is known about both."""
+
+    graph: Graph  # with the links that the model may know
+    message_edges: NDArray[np.int64]  # indices of those that its final embeddings see
+    settings: Settings
+    seed: int
+    model: Model
+    embeddings: Tensor  # (n, d)
+    calibration: Calibration
+    metrics: dict[str, float]  # on the validation links
+    protocol: str
+    split_text: str
+    reasons: tuple[str, ...] = ()
+    history: tuple[EpochRecord, ...] = ()
+    best_epoch: int = 0
+    energy: tuple[float, ...] = ()
+    seconds: float = 0.0
+    valid_scores: tuple[NDArray[np.float32], NDArray[np.float32]] = field(
+        default_factory=lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
+    )  # of links and of non-links
+
+
+def fit_model(
+    split: Split,
+    settings: Settings,
+    *,
+    seed: int,
+    device: torch.device,
+    calibration: Method,
+    hooks: Hooks,
+    reasons: tuple[str, ...] = (),
+) -> Fitted:
+    """Train on the split's training links, keep the weights that validate best, and embed for use."""
+    graph, started = split.graph, time.perf_counter()
+    data = training_data(graph, split, device)
+    model = build_model(settings, graph, seed).to(device)
+    state = _trained(model, data, split, settings, seed, device, hooks)
+
+    known = np.setdiff1d(np.arange(graph.num_edges), split.test_targets)
+    messages = message_graph(graph, split.test_messages, device)
+    embeddings = embed_graph(model, data.features, messages, settings, seed)
+    valid = _validation_scores(model, data, settings, seed)
+    metrics = _metrics(*valid)
+    if _samples_negatives(settings):
+        metrics["score_spread"] = _score_spread(model, data, settings, seed)
+    generator = Streams.fresh(seed, "inference/0", device)
+    return Fitted(
+        graph=graph if known.size == graph.num_edges else graph.with_edges(known),
+        message_edges=np.searchsorted(known, split.test_messages),
+        settings=settings,
+        seed=seed,
+        model=model,
+        embeddings=embeddings,
+        calibration=fit_calibration(*valid, calibration),
+        metrics=metrics,
+        protocol=split.protocol,
+        split_text=split.describe(),
+        reasons=reasons,
+        history=tuple(state.history),
+        best_epoch=state.best_epoch,
+        energy=tuple(model.encoder.energy_trace(data.features, messages, negatives=generator)),
+        seconds=time.perf_counter() - started,
+        valid_scores=valid,
+    )
+
+
+def build_model(settings: Settings, graph: Graph, seed: int) -> Model:
+    """A model with fresh weights, drawn from a stream of their own."""
+    num_features = 0 if graph.features is None else graph.features.shape[1]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(named_seed(seed, "weights"))
+        encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
+        decoder = build_decoder(settings.decoder, settings.encoder.hidden_size, directed=graph.directed)
+    return Model(encoder, decoder)
+
+
+@torch.no_grad()
+def embed_graph(
+    model: Model,
+    features: Tensor | SparseMatrix | None,
+    messages: MessageGraph,
+    settings: Settings,
+    seed: int,
+) -> Tensor:
+    """(n, d) embeddings; the same for the same seed, averaged over `inference_samples` negative samples."""
+    count = settings.training.inference_samples if _samples_negatives(settings) else 1
+    total = _sampled_embeddings(model, features, messages, seed, 0)
+    for sample in range(1, count):
+        total += _sampled_embeddings(model, features, messages, seed, sample)
+    total /= count
+    if not bool(total.isfinite().all()):
+        raise TrainingError(
+            "the embeddings are not finite: the energy diverges. Lower encoder.step_size (or set it to 'safe') "
+            "or encoder.repulsion"
+        )
+    return total
+
+
+def graph_fingerprint(graph: Graph) -> str:
+    """A digest of what a model can see of a graph."""
+    digest = hashlib.blake2b(f"{graph.num_nodes}/{graph.directed}/{graph.num_left}".encode(), digest_size=16)
+    features = graph.features
+    if isinstance(features, SparseFeatures):
+        arrays = [features.indptr, features.indices, features.values]
+    else:
+        arrays = [] if features is None else [features]
+    for array in (graph.edges, graph.weights, *arrays):
+        if array is not None:
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _trained(
+    model: Model,
+    data: TrainingData,
+    split: Split,
+    settings: Settings,
+    seed: int,
+    device: torch.device,
+    hooks: Hooks,
+) -> TrainingState:
+    """Run the loop with its checkpoints; raises TrainingStopped where it was asked to stop."""
+    streams = Streams(seed, device)
+    optimizer = build_optimizer(model, settings.training)
+    marks = (graph_fingerprint(split.graph), split.protocol, split.seed, seed, settings.to_toml())
+    fingerprint = hashlib.blake2b(repr(marks).encode(), digest_size=16).hexdigest()
+    state = TrainingState()
+    if hooks.resume and hooks.checkpoint is not None and hooks.checkpoint.exists():
+        state = load_checkpoint(hooks.checkpoint, fingerprint, model, optimizer, streams)
+    saved_at = time.monotonic()
+
+    def save() -> None:
+        nonlocal saved_at
+        if hooks.checkpoint is not None:
+            save_checkpoint(hooks.checkpoint, fingerprint, model, optimizer, streams, state)
+            saved_at = time.monotonic()
+
+    def on_step(now: TrainingState) -> bool:
+        if time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
+            save()
+        return not hooks.should_stop()
+
+    def on_epoch(record: EpochRecord) -> None:
+        figures = {k: float(v) for k, v in vars(record).items() if v is not None and k != "epoch"}
+        for tracker in hooks.trackers:
+            tracker(figures, record.epoch)
+        hooks.on_epoch(record)
+
+    hooks.on_start(settings.training.epochs, state.epoch)
+    state = train(
+        model, data, settings.training, streams, state=state, optimizer=optimizer, on_epoch=on_epoch, on_step=on_step
+    )
+    if not state.finished:
+        save()
+        where = f"; its state is in '{hooks.checkpoint}'" if hooks.checkpoint else ""
+        raise TrainingStopped(f"training was stopped in epoch {state.epoch + 1}{where}")
+    return state
+
+
+def _sampled_embeddings(
+    model: Model, features: Tensor | SparseMatrix | None, messages: MessageGraph, seed: int, sample: int
+) -> Tensor:
+    generator = Streams.fresh(seed, f"inference/{sample}", messages.pairs.device)
+    return model.encoder(features, messages, negatives=generator)  # type: ignore[no-any-return]
+
+
+def _samples_negatives(settings: Settings) -> bool:
+    return settings.encoder.num_negatives > 0 and not settings.encoder.expected_negatives
+
+
+def _validation_scores(
+    model: Model, data: TrainingData, settings: Settings, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Scores of validation links and non-links, with embeddings that saw training links only."""
+    y = embed_graph(model, data.features, data.messages, settings, seed)
+    return decode(model.decoder, y, data.valid_links), decode(model.decoder, y, data.valid_non_links)
+
+
+@torch.no_grad()
+def _score_spread(model: Model, data: TrainingData, settings: Settings, seed: int) -> float:
+    """How far the score of a pair moves with the negative sample: mean standard deviation over four samples,
+    as a share of the scores' own standard deviation."""
+    pairs = torch.cat([data.valid_links, data.valid_non_links[: len(data.valid_links)]])
+    scores = np.stack(
+        [
+            decode(model.decoder, _sampled_embeddings(model, data.features, data.messages, seed, s), pairs)
+            for s in range(4)
+        ]
+    )
+    return float(scores.std(axis=0, ddof=1).mean() / max(float(scores.std()), 1e-12))
+
+
+def _metrics(positive: NDArray[np.float32], negative: NDArray[np.float32]) -> dict[str, float]:
+    return {
+        "hits@10%": hits_at_rate(positive, negative, 0.1),
+        "mrr": mrr(positive, negative),
+        "auc": roc_auc(positive, negative),
+        "ap": average_precision(positive, negative),
+    }

@@ -1,0 +1,288 @@
+"""Graphs from objects in memory: arrays, networkx, scipy and PyTorch Geometric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from yinyan.edge_lists import Rows, checked_times, checked_weights, merge_edges, row_name
+from yinyan.errors import InputError
+from yinyan.feature_matrix import as_numpy, features_from_matrix
+from yinyan.graph import Graph
+from yinyan.ids import Ids
+from yinyan.wording import counted
+
+__all__ = ["graph_from_arrays", "graph_from_networkx", "graph_from_pyg", "graph_from_scipy"]
+
+
+def graph_from_arrays(
+    edges: Any,
+    *,
+    ids: Any = None,
+    num_nodes: int | None = None,
+    features: Any = None,
+    weights: Any = None,
+    times: Any = None,
+    directed: bool = False,
+    sides: Any = None,
+) -> Graph:
+    """Build a graph from pairs of rows or ids; see `Graph.from_arrays`."""
+    known = None if ids is None else ids if isinstance(ids, Ids) else Ids.from_values(ids)
+    if known is not None and num_nodes is not None and num_nodes != len(known):
+        raise InputError(f"num_nodes is {num_nodes:,}, but there are {len(known):,} ids: leave num_nodes out")
+    features = features if features is None or hasattr(features, "shape") else as_numpy(features)
+    source, target, known = _pairs(edges, known, num_nodes, features)
+    return _build(source, target, known, features, weights, times, directed, sides)
+
+
+def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, features: Any) -> Graph:
+    """Build a graph from a networkx graph; see `Graph.from_networkx`."""
+    nodes = list(graph.nodes)
+    try:
+        ids = Ids.from_values(nodes)
+    except InputError as error:
+        raise InputError(f"{error} (networkx.convert_node_labels_to_integers does that)") from None
+    position = {node: row for row, node in enumerate(nodes)}
+    links = list(graph.edges(data=True))
+    source = np.fromiter((position[u] for u, _, _ in links), np.int64, len(links))
+    target = np.fromiter((position[v] for _, v, _ in links), np.int64, len(links))
+    notes: list[str] = []
+    weights = None
+    if weight is not None and any(weight in data for _, _, data in links):
+        lacking = sum(weight not in data for _, _, data in links)
+        notes += (
+            [f"weight 1 for {counted(lacking, 'edge')} without the attribute {weight!r}"] if lacking else []
+        )
+        weights = [data.get(weight, 1.0) for _, _, data in links]
+    times = None
+    if time is not None:
+        without = next(((u, v) for u, v, data in links if time not in data), None)
+        if without is not None:
+            raise InputError(f"edge {without} lacks the attribute {time!r}: every edge needs a time, or none")
+        times = [data[time] for _, _, data in links]
+    if isinstance(features, str):
+        features = _attribute(graph, features)
+    return _build(source, target, ids, features, weights, times, graph.is_directed(), None, notes)
+
+
+def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | None) -> Graph:
+    """Build a graph from a square sparse matrix; see `Graph.from_scipy`."""
+    if not hasattr(matrix, "tocoo"):
+        raise InputError(
+            f"expected a scipy sparse matrix (got {type(matrix).__name__}): see Graph.from_arrays"
+        )
+    entries = matrix.tocoo()
+    if entries.shape[0] != entries.shape[1]:
+        raise InputError(f"an adjacency matrix needs to be square (got shape {entries.shape})")
+    known = Ids.integers(entries.shape[0]) if ids is None else Ids.from_values(ids)
+    if len(known) != entries.shape[0]:
+        raise InputError(f"the matrix has {entries.shape[0]:,} rows, but there are {len(known):,} ids")
+    source, target = entries.row.astype(np.int64), entries.col.astype(np.int64)
+    values = checked_weights(
+        entries.data, lambda place: f"entry ({source[place]}, {target[place]})", "the matrix"
+    )
+    full = merge_edges(source, target, len(known), weights=values, directed=True)
+    weights = np.zeros(0) if full.weights is None else full.weights.astype(np.float64)
+    source, target = full.edges[:, 0], full.edges[:, 1]
+    symmetric = _is_symmetric(full.edges, weights, len(known))
+    triangular = bool((source < target).all() or (source > target).all())
+    if directed is False and not symmetric and not triangular:
+        raise InputError("the matrix is not symmetric: pass directed=True, or add its transpose")
+    undirected = symmetric if directed is None else not directed
+    if undirected and symmetric:
+        upper = source < target
+        source, target, weights = source[upper], target[upper], weights[upper]
+    said = [note for note in full.notes if "repeated" not in note]
+    said += [
+        f"the matrix is {'' if symmetric else 'not '}symmetric: taken as {'un' if undirected else ''}directed"
+    ] * (directed is None)
+    return _build(source, target, known, features, _unless_ones(weights), None, not undirected, None, said)
+
+
+def graph_from_pyg(data: Any) -> Graph:
+    """Build a graph from a PyTorch Geometric `Data`; see `Graph.from_pyg`."""
+    if hasattr(data, "edge_index_dict") or hasattr(data, "node_types"):
+        raise InputError("heterogeneous graphs are not supported: call data.to_homogeneous() first")
+    pairs = getattr(data, "edge_index", None)
+    if pairs is None:
+        raise InputError("the data object has no edge_index")
+    rows = _row_numbers(as_numpy(pairs))
+    if rows.ndim != 2 or rows.shape[0] != 2:
+        raise InputError(f"edge_index needs shape (2, num_edges) (got {rows.shape})")
+    features = getattr(data, "x", None)
+    count = getattr(data, "num_nodes", None)
+    if count is None:
+        count = features.shape[0] if features is not None else int(rows.max()) + 1 if rows.size else 0
+    _refuse_outside(rows, int(count))
+    notes: list[str] = []
+    weights = _pyg_weights(data, rows.shape[1], notes)
+    full = merge_edges(rows[0], rows[1], int(count), weights=weights, directed=True)
+    summed = None if full.weights is None else full.weights.astype(np.float64)
+    symmetric = _is_symmetric(full.edges, summed, int(count))
+    edges = full.edges
+    if symmetric:
+        upper = edges[:, 0] < edges[:, 1]
+        edges, summed = edges[upper], None if summed is None else summed[upper]
+    notes += [*full.notes, f"taken as {'un' if symmetric else ''}directed: {_SYMMETRY[symmetric]}"]
+    return _build(
+        edges[:, 0], edges[:, 1], Ids.integers(int(count)), features, summed, None, not symmetric, None, notes
+    )
+
+
+_SYMMETRY = {True: "every edge has its reverse", False: "not every edge has its reverse, of the same weight"}
+
+
+def _build(
+    source: Rows,
+    target: Rows,
+    ids: Ids,
+    features: Any,
+    weights: Any,
+    times: Any,
+    directed: bool,
+    sides: Any,
+    notes: list[str] | None = None,
+) -> Graph:
+    """Check everything, bring side 0 to the front and merge the edges."""
+    said = list(notes or [])
+    if weights is not None:
+        weights = checked_weights(_one_each(weights, len(source), "weights"), row_name, "weight")
+    if times is not None:
+        times = checked_times(_one_each(times, len(source), "times"), row_name, "time")
+    matrix = None if features is None else features_from_matrix(features, len(ids))
+    if sides is not None:
+        sides = _checked_sides(as_numpy(sides), len(ids), directed)
+        if (np.diff(sides) < 0).any():
+            order = np.argsort(sides, kind="stable")
+            place = np.argsort(order)
+            ids, sides, source, target = ids.select(order), sides[order], place[source], place[target]
+            if matrix is not None:
+                matrix = matrix[order] if isinstance(matrix, np.ndarray) else matrix.take(order)
+            said.append("nodes were put in order: side 0, then side 1")
+        _refuse_within_side(source, target, sides, ids)
+    merged = merge_edges(source, target, len(ids), weights=weights, times=times, directed=directed)
+    return Graph(
+        ids, merged.edges, merged.weights, merged.times, matrix, sides, directed, notes=(*said, *merged.notes)
+    )
+
+
+def _pairs(edges: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Rows, Ids]:
+    """The two ends of each edge as rows, and all ids."""
+    if not hasattr(edges, "shape"):
+        edges = [tuple(pair) for pair in edges]
+        if any(isinstance(end, str) for pair in edges for end in pair):
+            return _named_pairs(edges, ids, num_nodes, features)
+    array = as_numpy(edges)
+    if array.size == 0:
+        array = np.zeros((0, 2), dtype=np.int64)
+    if array.ndim != 2 or 2 not in array.shape:
+        raise InputError(f"edges need shape (num_edges, 2) or (2, num_edges) (got {array.shape})")
+    array = array if array.shape[1] == 2 else array.T
+    if array.dtype.kind in "UO" and any(isinstance(end, str) for end in array.reshape(-1).tolist()):
+        return _named_pairs(array.tolist(), ids, num_nodes, features)
+    rows = _row_numbers(array)
+    if ids is None:
+        count = num_nodes
+        if count is None:
+            count = features.shape[0] if features is not None else int(rows.max()) + 1 if rows.size else 0
+        ids = Ids.integers(int(count))
+    _refuse_outside(rows, len(ids))
+    return rows[:, 0], rows[:, 1], ids
+
+
+def _named_pairs(pairs: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Rows, Ids]:
+    wrong = next((pair for pair in pairs if len(pair) != 2), None)
+    if wrong is not None:
+        raise InputError(f"an edge needs two ends (got {wrong!r})")
+    ends = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    if ids is not None:
+        return ids.rows(ends[0]), ids.rows(ends[1]), ids
+    if features is not None or num_nodes is not None:
+        raise InputError("with edges between text ids, pass ids= to say which node each row of features is")
+    encoded, (source, target) = Ids.encode(*ends)
+    if (source < 0).any() or (target < 0).any():
+        raise InputError("an edge lacks an end: every edge needs two ids")
+    return source, target, encoded
+
+
+def _row_numbers(array: npt.NDArray[Any]) -> Rows:
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"edges need integer row numbers (got {array.dtype}): pass pairs of text ids as a list"
+        )
+    return array.astype(np.int64)
+
+
+def _refuse_outside(rows: Rows, count: int) -> None:
+    if rows.size and not 0 <= rows.min() <= rows.max() < count:
+        bad = int(rows.min()) if rows.min() < 0 else int(rows.max())
+        raise InputError(f"an edge ends at row {bad:,}, but the {count:,} nodes are rows 0 to {count - 1:,}")
+
+
+def _one_each(values: Any, count: int, what: str) -> npt.NDArray[Any]:
+    array = as_numpy(values)
+    if array.shape != (count,):
+        raise InputError(f"{what} need one entry an edge: {count:,} (got shape {array.shape})")
+    return array
+
+
+def _checked_sides(sides: npt.NDArray[Any], count: int, directed: bool) -> npt.NDArray[np.int8]:
+    if directed:
+        raise InputError("a graph is either directed or bipartite (got both): leave one out")
+    if sides.shape != (count,) or not np.isin(sides, (0, 1)).all():
+        raise InputError(f"sides need to be 0 or 1 for each of the {count:,} nodes")
+    return sides.astype(np.int8)
+
+
+def _refuse_within_side(source: Rows, target: Rows, sides: npt.NDArray[np.int8], ids: Ids) -> None:
+    within = sides[source] == sides[target]
+    if within.any():
+        place = int(np.argmax(within))
+        ends = ids.take([int(source[place]), int(target[place])])
+        raise InputError(f"edge {ends[0]!r} to {ends[1]!r} joins two nodes of side {sides[source[place]]}")
+
+
+def _attribute(graph: Any, name: str) -> npt.NDArray[Any]:
+    """A node attribute that holds a vector, or a number, as a matrix."""
+    lacking = next((node for node, data in graph.nodes(data=True) if name not in data), None)
+    if lacking is not None:
+        raise InputError(f"node {lacking!r} lacks the attribute {name!r}: features need one for every node")
+    rows = [np.atleast_1d(as_numpy(data[name])) for _, data in graph.nodes(data=True)]
+    odd = next((place for place, row in enumerate(rows) if row.shape != rows[0].shape or row.ndim != 1), None)
+    if odd is not None:
+        raise InputError(
+            f"attribute {name!r} has shape {rows[odd].shape} at one node and {rows[0].shape} at another"
+        )
+    return np.stack(rows) if rows else np.zeros((0, 0))
+
+
+def _is_symmetric(pairs: Rows, weights: npt.NDArray[np.float64] | None, count: int) -> bool:
+    """Whether every edge has its reverse, of the same weight; the pairs are sorted and distinct."""
+    keys = pairs[:, 0] * count + pairs[:, 1]
+    reverse = pairs[:, 1] * count + pairs[:, 0]
+    order = np.argsort(reverse)
+    return bool(
+        np.array_equal(keys, reverse[order]) and (weights is None or np.array_equal(weights, weights[order]))
+    )
+
+
+def _unless_ones(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
+    return None if (weights == 1).all() else weights
+
+
+def _pyg_weights(data: Any, count: int, notes: list[str]) -> npt.NDArray[np.float64] | None:
+    values = getattr(data, "edge_weight", None)
+    if values is None:
+        values = getattr(data, "edge_attr", None)
+        if values is not None and len(values.shape) == 2 and values.shape[1] == 1:
+            values = values.reshape(-1)
+        if values is not None and len(values.shape) != 1:
+            notes.append(
+                f"edge_attr of shape {tuple(values.shape)} is not used: weights are one number an edge"
+            )
+            return None
+    if values is None:
+        return None
+    return checked_weights(_one_each(values, count, "edge weights"), row_name, "edge weight")

@@ -1,0 +1,48 @@
+"""Training losses, all of one signature: logits of links (b,), logits of their non-links (b, N) -> scalar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["LOSSES", "Loss", "hinge_auc", "infonce", "log_rank", "paper", "squared_auc"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def paper(links: Tensor, non_links: Tensor) -> Tensor:
+    """-log p(link) - (1/N) Σ_a log(1 - p(non-link_a)), in log-sum form."""
+    return F.softplus(-links).mean() + F.softplus(non_links).mean()
+
+
+def squared_auc(links: Tensor, non_links: Tensor) -> Tensor:
+    """(1 - (link - non-link))²: a smooth surrogate of the area under the ROC curve."""
+    return (1 - (links[:, None] - non_links)).square().mean()
+
+
+def hinge_auc(links: Tensor, non_links: Tensor) -> Tensor:
+    """max(0, 1 - (link - non-link))²: as `squared_auc`, but content beyond the margin."""
+    return F.relu(1 - (links[:, None] - non_links)).square().mean()
+
+
+def log_rank(links: Tensor, non_links: Tensor) -> Tensor:
+    """-log σ(link - non-link): Bayesian personalised ranking."""
+    return F.softplus(non_links - links[:, None]).mean()
+
+
+def infonce(links: Tensor, non_links: Tensor) -> Tensor:
+    """-log of the softmax share of the link among itself and its non-links."""
+    together = torch.cat([links[:, None], non_links], dim=1)
+    return (torch.logsumexp(together, dim=1) - links).mean()
+
+
+LOSSES: dict[str, Loss] = {
+    "paper": paper,
+    "auc": squared_auc,
+    "hinge": hinge_auc,
+    "logrank": log_rank,
+    "infonce": infonce,
+}

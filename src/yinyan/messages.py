@@ -1,0 +1,138 @@
+"""The graph that messages pass over, some of its links hidden, and the energy it gives rise to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from yinyan.energy import EnergyTerms, Laplacian
+from yinyan.propagation import EdgeStructure, inverse_or_zero
+from yinyan.sampling import KnownPairs, draw_pairs, expected_adjacency, expected_rates
+from yinyan.settings import EncoderSettings
+
+__all__ = ["MessageGraph"]
+
+
+@dataclass(frozen=True)
+class MessageGraph:
+    """Undirected message links with weights, ready to be masked and turned into energy terms."""
+
+    pairs: Tensor  # (m, 2)
+    weights: Tensor  # (m,) scaled to mean 1, so that a unit of weight does not set the balance with f
+    structure: EdgeStructure
+    known: KnownPairs
+
+    @classmethod
+    def from_pairs(
+        cls,
+        message_edges: Tensor,
+        num_nodes: int,
+        *,
+        weights: Tensor | None = None,
+        num_left: int | None = None,
+        dtype: torch.dtype = torch.float32,
+    ) -> MessageGraph:
+        """From distinct undirected (m, 2) pairs."""
+        m = message_edges.shape[0]
+        w = torch.ones(m, dtype=dtype, device=message_edges.device) if weights is None else weights.to(dtype)
+        return cls(
+            message_edges,
+            w / w.mean() if m else w,
+            EdgeStructure.from_pairs(message_edges, num_nodes),
+            KnownPairs.from_pairs(message_edges, num_nodes, num_left),
+        )
+
+    @property
+    def num_nodes(self) -> int:
+        return self.structure.num_nodes
+
+    def terms(
+        self,
+        settings: EncoderSettings,
+        repulsion: Tensor,
+        generator: torch.Generator | None,
+        *,
+        hidden: Tensor | None = None,
+    ) -> EnergyTerms:
+        """The energy over the links that `hidden` (m,) does not mark, with fresh negatives from `generator`."""
+        weights = self.weights if hidden is None else torch.where(hidden, 0.0, self.weights)
+        plain = self.structure.degrees(weights)
+        degrees = plain + 1 if settings.self_loops else plain
+        visible = weights.numel() if hidden is None else int(weights.numel() - hidden.sum())
+        links = Laplacian(
+            (plain * inverse_or_zero(degrees))[:, None],  # a self loop cancels in D - A and stays in D
+            self.structure.scaled(weights, inverse_or_zero(degrees).sqrt()),
+        )
+        non_links, repelled = self._non_links(settings, repulsion, generator, hidden)
+        return EnergyTerms(
+            links=links,
+            non_links=non_links,
+            anchor=inverse_or_zero(degrees + repelled)[:, None],
+            num_links=float(visible),
+            anchoring=settings.anchoring,
+            attraction=settings.attraction,
+            repulsion=repulsion[: len(non_links)],
+            margin=settings.margin,
+        )
+
+    def _non_links(
+        self,
+        settings: EncoderSettings,
+        repulsion: Tensor,
+        generator: torch.Generator | None,
+        hidden: Tensor | None,
+    ) -> tuple[tuple[Laplacian, ...], Tensor]:
+        """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together."""
+        count = settings.num_negatives
+        visible = self.pairs if hidden is None else self.pairs[~hidden]
+        if count == 0 or visible.shape[0] == 0:
+            return (), torch.zeros_like(self.structure.degrees(self.weights))
+        if settings.expected_negatives:
+            return self._expected(settings, visible)
+        if generator is None:
+            raise ValueError("sampled negatives need a generator")
+        sampled = [self._sample(settings, visible, generator, hidden) for _ in range(count)]
+        if repulsion.numel() == 1:  # one weight for all: K graphs act as one
+            sampled = [torch.cat(sampled)]
+        structures = [EdgeStructure.from_pairs(pairs, self.num_nodes) for pairs in sampled]
+        # a graph that stands for all K carries their factor 1/K
+        share = 1.0 / count if len(sampled) == 1 else 1.0
+        ones = [self.weights.new_ones(pairs.shape[0]) for pairs in sampled]
+        degrees = torch.stack([s.degrees(w) for s, w in zip(structures, ones, strict=True)])
+        total = degrees.sum(0)
+        scale = inverse_or_zero(total)
+        laplacians = tuple(
+            Laplacian((share * own * scale)[:, None], s.scaled(share * w, scale.sqrt()))
+            for s, w, own in zip(structures, ones, degrees, strict=True)
+        )
+        return laplacians, total
+
+    def _expected(self, settings: EncoderSettings, visible: Tensor) -> tuple[tuple[Laplacian, ...], Tensor]:
+        counts = torch.bincount(visible.flatten(), minlength=self.num_nodes).to(self.weights.dtype)
+        sides = self.known.num_left
+        rates = expected_rates(counts, settings.sampler, sides)
+        ones = torch.ones_like(rates)
+        degrees = expected_adjacency(rates, ones, sides).product(ones[:, None])[:, 0]
+        share = 1.0 / settings.num_negatives
+        scale = inverse_or_zero(degrees)
+        # L̃⁻_k is normalised by the degrees of all K graphs, hence the share in both of its parts
+        mean = expected_adjacency(rates, (share * scale).sqrt(), sides)
+        return (Laplacian((share * degrees * scale)[:, None], mean),), degrees * settings.num_negatives
+
+    def _sample(
+        self, settings: EncoderSettings, visible: Tensor, generator: torch.Generator, hidden: Tensor | None
+    ) -> Tensor:
+        """One non-link for each visible link."""
+        m = visible.shape[0]
+        sources = None
+        if settings.sampler == "source":
+            end = torch.randint(2, (m, 1), generator=generator, device=visible.device)
+            sources = visible.gather(1, end)[:, 0]
+        return draw_pairs(self.known, m, generator, sources=sources, hidden=hidden)
+
+    def to(self, device: torch.device) -> MessageGraph:
+        return MessageGraph(
+            self.pairs.to(device), self.weights.to(device), self.structure.to(device), self.known.to(device)
+        )

@@ -1,0 +1,72 @@
+"""Ranking metrics: pure functions of the scores of true and of false pairs.
+
+Ties never flatter: Hits@K counts a link only if it beats the K-th best non-link strictly, and MRR takes the
+mean of the best and the worst rank that ties admit (both as OGB's evaluator does).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from yinyan.errors import InputError
+
+__all__ = ["average_precision", "hits_at_k", "hits_at_rate", "mrr", "roc_auc"]
+
+
+def hits_at_k(positive: ArrayLike, negative: ArrayLike, k: int) -> float:
+    """Share of positives that score strictly above the k-th best negative (1.0 if there are fewer than k)."""
+    pos, neg = _scores(positive, negative)
+    if k < 1:
+        raise InputError(f"'k' needs to be a positive integer (got {k})")
+    if neg.size < k:
+        return 1.0
+    return float((pos > np.partition(neg, neg.size - k)[neg.size - k]).mean())
+
+
+def hits_at_rate(positive: ArrayLike, negative: ArrayLike, rate: float) -> float:
+    """Share of positives above all but a `rate` of the negatives: Hits@K for any number of negatives."""
+    _, neg = _scores(positive, negative)
+    return hits_at_k(positive, negative, max(1, round(rate * neg.size)))
+
+
+def mrr(positive: ArrayLike, negative: ArrayLike) -> float:
+    """Mean of 1/rank of each positive among the negatives: shared (m,), or its own row of (p, m)."""
+    pos, neg = _scores(positive, negative)
+    if neg.ndim == 2:
+        better = (neg > pos[:, None]).sum(1)
+        no_worse = (neg >= pos[:, None]).sum(1)
+    else:
+        ordered = np.sort(neg)
+        better = neg.size - np.searchsorted(ordered, pos, side="right")
+        no_worse = neg.size - np.searchsorted(ordered, pos, side="left")
+    return float((1.0 / (0.5 * (better + no_worse) + 1.0)).mean())
+
+
+def roc_auc(positive: ArrayLike, negative: ArrayLike) -> float:
+    """Probability that a positive beats a negative, ties counting one half."""
+    pos, neg = _scores(positive, negative)
+    ordered = np.sort(neg, axis=None)
+    below = np.searchsorted(ordered, pos, side="left") + np.searchsorted(ordered, pos, side="right")
+    return float(below.mean() / (2.0 * ordered.size))
+
+
+def average_precision(positive: ArrayLike, negative: ArrayLike) -> float:
+    """Area under the precision-recall curve by steps; tied pairs share one threshold."""
+    pos, neg = _scores(positive, negative)
+    pos, neg = np.sort(pos), np.sort(neg, axis=None)
+    thresholds, first = np.unique(pos, return_index=True)
+    true_positive = pos.size - first  # positives at or above each threshold
+    false_positive = neg.size - np.searchsorted(neg, thresholds, side="left")
+    own = np.diff(np.append(first, pos.size))  # positives at each threshold
+    return float((own * true_positive / (true_positive + false_positive)).sum() / pos.size)
+
+
+def _scores(positive: ArrayLike, negative: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    pos, neg = np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64)
+    for name, array in (("positive", pos), ("negative", neg)):
+        if array.size == 0:
+            raise InputError(f"'{name}' needs at least one score (got none)")
+        if np.isnan(array).any():
+            raise InputError(f"'{name}' scores hold NaN: a NaN has no rank")
+    return pos, neg

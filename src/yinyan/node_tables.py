@@ -1,0 +1,171 @@
+"""The node table: ids matched with those of the edges, and the columns that become features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from yinyan.columns import find_column, guess_node_column
+from yinyan.errors import InputError
+from yinyan.features import FeatureEncoder, Features
+from yinyan.ids import Ids
+from yinyan.tables import TableSource, typed_column
+from yinyan.wording import counted
+
+__all__ = ["NodeTable", "id_values", "read_nodes"]
+
+
+class NodeTable(NamedTuple):
+    """All nodes of a graph, and their features."""
+
+    ids: Ids
+    features: Features | None
+    encoder: FeatureEncoder | None
+    notes: tuple[str, ...]
+
+
+class _Options(Protocol):
+    @property
+    def bipartite(self) -> bool: ...
+    @property
+    def unmatched(self) -> Literal["error", "keep"]: ...
+    @property
+    def id_type(self) -> Literal["keep", "text", "integer"]: ...
+
+
+def read_nodes(
+    opened: TableSource,
+    ids: Ids,
+    node_id: str | int | None,
+    columns: Sequence[str | int] | None,
+    options: _Options,
+    *,
+    edges_label: str,
+) -> NodeTable:
+    """Read a node table and match it with the ids that the edges mention."""
+    names = list(opened.names)
+    id_name = guess_node_column(names) if node_id is None else find_column(names, node_id, "node id")
+    notes = [f"{opened.label}: id column {id_name!r} (guessed)"] if node_id is None else []
+    chosen = _feature_names(names, id_name, columns)
+    table = opened.read([id_name, *chosen])
+    if table[id_name].null_count:
+        notes.append(f"dropped {counted(table[id_name].null_count, 'row')} of {opened.label} without an id")
+        table = table.filter(table[id_name].is_valid())
+    values = id_values(table[id_name], options.id_type, f"{opened.label}, column {id_name!r}")
+    try:
+        described = Ids.from_values(values)
+    except InputError as error:
+        raise InputError(f"{opened.label}, column {id_name!r}: {error}") from None
+    all_ids, rows = _match(ids, described, opened.label, edges_label, options, notes)
+    if not chosen:
+        return NodeTable(all_ids, None, None, tuple(notes))
+    aligned = pa.table(
+        [_aligned(typed_column(table[name]) if opened.is_text else table[name], rows) for name in chosen],
+        names=chosen,
+    )
+    encoder = FeatureEncoder.fit(aligned, ids=all_ids)
+    notes += [f"{opened.label}: {note}" for note in encoder.notes]
+    if not encoder.num_columns:
+        notes.append(f"{opened.label}: no column is left for features")
+        return NodeTable(all_ids, None, None, tuple(notes))
+    return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes))
+
+
+def id_values(
+    column: pa.ChunkedArray, id_type: Literal["keep", "text", "integer"], what: str
+) -> pa.ChunkedArray:
+    """A column of ids, cast if asked to."""
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    if id_type == "keep" or (id_type == "integer" and pa.types.is_integer(column.type)):
+        if not text and not pa.types.is_integer(column.type) and column.type != pa.string_view():
+            raise InputError(
+                f"{what}: node ids must be integers or text (got {column.type}): cast the column, "
+                "in pandas for example with .astype('Int64') or .astype(str)"
+            )
+        return column
+    if id_type == "text" and (text or pa.types.is_integer(column.type)):
+        return column.cast(pa.large_string())
+    try:
+        return pc.utf8_trim_whitespace(column.cast(pa.large_string())).cast(pa.int64())
+    except pa.ArrowInvalid:
+        wrong = pc.invert(pc.match_substring_regex(column.cast(pa.large_string()), r"^\s*-?[0-9]{1,18}\s*$"))
+        found = column.filter(wrong)
+        example = repr(found[0].as_py()) if len(found) else f"a column of type {column.type}"
+        raise InputError(
+            f'{what}: {example} is no integer of 64 bits: pass id_type="text" or leave id_type out'
+        ) from None
+
+
+def _feature_names(names: list[str], id_name: str, columns: Sequence[str | int] | None) -> list[str]:
+    if columns is None:
+        return [name for name in names if name != id_name and name.strip()]
+    chosen = list(dict.fromkeys(find_column(names, column, "feature") for column in columns))
+    if id_name in chosen:
+        raise InputError(f"column {id_name!r} holds the node ids and cannot be a feature as well")
+    return chosen
+
+
+def _match(
+    ids: Ids, described: Ids, label: str, edges_label: str, options: _Options, notes: list[str]
+) -> tuple[Ids, npt.NDArray[np.int64]]:
+    """All ids, those of the edges first, and the row of the node table that describes each, or -1."""
+    rows = described.find(ids.to_arrow()["id"] if ids.kind != "mixed" else ids.take(range(len(ids))))
+    mentioned = np.zeros(len(described), dtype=np.bool_)
+    mentioned[rows[rows >= 0]] = True
+    extra, lacking = np.flatnonzero(~mentioned), np.flatnonzero(rows < 0)
+    if len(extra) or len(lacking):
+        _refuse_types(ids, described, label, edges_label)
+    if options.unmatched == "error" and len(lacking):
+        raise InputError(
+            f"{edges_label} mentions {_some(ids, lacking)} that {label} lacks: add the rows, or pass "
+            'unmatched="keep" (--keep-unmatched) to treat the features as missing'
+        )
+    if options.unmatched == "error" and len(extra):
+        raise InputError(
+            f"{label} describes {_some(described, extra)} that {edges_label} never mentions: remove the rows, "
+            'or pass unmatched="keep" (--keep-unmatched) to keep nodes without an edge'
+        )
+    if options.bipartite and len(extra):
+        raise InputError(
+            f"{label} describes {_some(described, extra)} that {edges_label} never mentions, so that "
+            "the side of the bipartite graph is unknown: remove the rows"
+        )
+    if len(lacking):
+        notes.append(f"{label} lacks {_some(ids, lacking)}: the features are treated as missing")
+    if len(extra):
+        notes.append(
+            f"{edges_label} never mentions {_some(described, extra)} of {label}: kept without an edge"
+        )
+        ids = ids.concat(described.select(extra))
+        rows = np.concatenate([rows, extra])
+    return ids, rows
+
+
+def _refuse_types(ids: Ids, described: Ids, label: str, edges_label: str) -> None:
+    if {ids.kind, described.kind} == {"integer", "text"}:
+        raise InputError(
+            f"node ids are {_type_name(ids)} in {edges_label} and {_type_name(described)} in {label}: "
+            'pass id_type="text" (--id-type text) to compare them as text'
+        )
+
+
+def _type_name(ids: Ids) -> str:
+    return "text" if ids.is_text else "integers"
+
+
+def _some(ids: Ids, rows: npt.NDArray[np.int64]) -> str:
+    """How many nodes some rows are, and the names of a few."""
+    named = ", ".join(repr(value) for value in ids.take(rows[:3]))
+    return f"{counted(len(rows), 'node')} ({named}{', ...' if len(rows) > 3 else ''})"
+
+
+def _aligned(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> Any:
+    """A column in the order of the nodes, null where no row describes one."""
+    return column.take(pa.array(rows, mask=rows < 0))

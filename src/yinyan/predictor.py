@@ -1,0 +1,323 @@
+"""LinkPredictor: the object people hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from yinyan.calibration import BASE_RATE, Method, shifted
+from yinyan.defaults import suggest
+from yinyan.errors import InputError, NotFittedError, SettingsError
+from yinyan.explanation import explain_pair
+from yinyan.extension import extend
+from yinyan.fitting import Fitted, Hooks, fit_model
+from yinyan.graph import Graph
+from yinyan.randomness import Streams
+from yinyan.results import Contribution, Explanation, Id, Recommendations
+from yinyan.retrieval.exact import exact_top_k
+from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, TrainingSettings
+from yinyan.splits import Split, holdout_split
+from yinyan.tensors import feature_tensor, message_graph, pick_device
+from yinyan.training import decode
+
+__all__ = ["LinkPredictor"]
+
+Overrides = Mapping[str, Any]
+Pair = tuple[Id, Id]
+
+
+class LinkPredictor:
+    """Predicts missing links of a graph.
+
+    `encoder`, `decoder` and `training` override single settings, as mappings of names to values; what they do not
+    name is chosen by the size and the features of the graph. A settings object in their place fixes a whole group.
+    """
+
+    def __init__(
+        self,
+        *,
+        encoder: Overrides | EncoderSettings | None = None,
+        decoder: Overrides | DecoderSettings | None = None,
+        training: Overrides | TrainingSettings | None = None,
+        calibration: Method = "platt",
+        seed: int = 0,
+        device: str = "auto",
+    ) -> None:
+        self.encoder = encoder
+        self.decoder = decoder
+        self.training = training
+        self.calibration = calibration
+        self.seed = seed
+        self.device = device
+
+    # -- scikit-learn's contract ---------------------------------------------------------------------------
+
+    _parameters = ("encoder", "decoder", "training", "calibration", "seed", "device")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's parameters; `deep` adds single overrides as `encoder__num_steps` and so on."""
+        found = {name: getattr(self, name) for name in self._parameters}
+        if deep:
+            for group in GROUPS:
+                if isinstance(found[group], Mapping):
+                    found |= {f"{group}__{name}": value for name, value in found[group].items()}
+        return found
+
+    def set_params(self, **params: Any) -> LinkPredictor:
+        """Change parameters by the names of `get_params`; single settings as `encoder__num_steps`."""
+        for name, value in params.items():
+            group, _, setting = name.partition("__")
+            if name in self._parameters:
+                setattr(self, name, value)
+            elif setting and group in GROUPS:
+                present = getattr(self, group)
+                if present is not None and not isinstance(present, Mapping):
+                    present = vars(present)
+                setattr(self, group, {**(present or {}), setting: value})
+            else:
+                known = ", ".join([*self._parameters, *(f"{group}__…" for group in GROUPS)])
+                raise SettingsError(f"{name!r} is not a parameter of LinkPredictor (it has {known})")
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "fitted_")
+
+    def __repr__(self) -> str:
+        given = [f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v is not None]
+        return f"LinkPredictor({', '.join(given)})"
+
+    # -- fitting -------------------------------------------------------------------------------------------
+
+    def fit(self, graph: Graph, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None) -> LinkPredictor:
+        """Learn from the links of `graph`, from scratch; returns self.
+
+        A tenth of the links is held out to choose the weights and to calibrate probabilities; the final embeddings
+        see them all. With a `split`, its own roles apply. `y` is there for scikit-learn's pipelines.
+        """
+        if not isinstance(graph, Graph):
+            raise InputError(f"fit needs a yinyan.Graph (got {type(graph).__name__}): see Graph.from_table")
+        if self.calibration not in ("platt", "isotonic"):
+            raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
+            raise SettingsError(f"'seed' needs to be an integer (got {self.seed!r})")
+        overrides = {g: getattr(self, g) for g in GROUPS if getattr(self, g) is not None}
+        first = suggest(graph, graph.num_edges).settings.updated(overrides).training
+        if split is None:
+            split = holdout_split(
+                graph,
+                seed=int(self.seed),
+                valid_share=first.validation_share,
+                valid_negatives=first.validation_negatives,
+            )
+        elif split.graph is not graph:
+            raise InputError("the split was made from another graph (make it anew from this one)")
+        suggestion = suggest(graph, split.train_targets.size)
+        self.fitted_ = fit_model(
+            split,
+            suggestion.settings.updated(overrides),
+            seed=int(self.seed),
+            device=pick_device(self.device),
+            calibration=self.calibration,
+            hooks=hooks or Hooks(),
+            reasons=suggestion.reasons,
+        )
+        return self
+
+    @property
+    def graph_(self) -> Graph:
+        """The graph that the model knows."""
+        return self._fitted.graph
+
+    @property
+    def embeddings_(self) -> NDArray[np.float32]:
+        """(n, d): a row for each node, in the order of `graph_.ids`."""
+        return self._fitted.embeddings.cpu().numpy()
+
+    @property
+    def metrics_(self) -> dict[str, float]:
+        """Figures on the held-out validation links."""
+        return dict(self._fitted.metrics)
+
+    @property
+    def _fitted(self) -> Fitted:
+        if not hasattr(self, "fitted_"):
+            raise NotFittedError("this LinkPredictor is not fitted yet: call fit(graph) first, or load a saved model")
+        return self.fitted_
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    def recommend(
+        self, nodes: Id | Sequence[Id], k: int = 10, *, among: Iterable[Id] | None = None, known: bool = False
+    ) -> Recommendations:
+        """The `k` best new partners of each node: known links are left out unless `known`.
+
+        `among` restricts the candidates; in a bipartite graph they come from the other side. Fewer than `k`
+        candidates are fewer rows.
+        """
+        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+            raise InputError(f"'k' needs to be a positive integer (got {k!r})")
+        fitted = self._fitted
+        ids = fitted.graph.ids
+        sources = ids.rows(_as_list(nodes))
+        pool = None if among is None else np.unique(ids.rows(list(among)))
+        found = [
+            exact_top_k(
+                fitted.model.decoder, fitted.embeddings, int(s), candidate_rows(fitted.graph, int(s), pool, known=known), int(k)
+            )
+            for s in sources
+        ]
+        counts = [len(top.rows) for top in found]
+        rows = np.concatenate([top.rows for top in found]) if found else np.empty(0, np.int64)
+        return Recommendations(
+            sources=tuple(ids.take(np.repeat(sources, counts))),
+            targets=tuple(ids.take(rows)),
+            scores=np.concatenate([top.scores for top in found]) if found else np.empty(0, np.float32),
+            ranks=np.concatenate([np.arange(1, c + 1) for c in counts]) if found else np.empty(0, np.int64),
+        )
+
+    @overload
+    def score(self, pairs: Pair) -> float: ...
+    @overload
+    def score(self, pairs: Sequence[Pair] | NDArray[Any]) -> NDArray[np.float32]: ...
+    def score(self, pairs: Any) -> Any:
+        """One score a pair, the larger the likelier: (p,) for a sequence of pairs, a float for one pair."""
+        single = _is_pair(pairs)
+        fitted = self._fitted
+        rows = self._pair_rows([pairs] if single else pairs)
+        scores = decode(fitted.model.decoder, fitted.embeddings, torch.from_numpy(rows).to(fitted.embeddings.device))
+        return float(scores[0]) if single else scores
+
+    @overload
+    def predict_proba(self, pairs: Pair, *, base_rate: float = ...) -> float: ...
+    @overload
+    def predict_proba(self, pairs: Sequence[Pair] | NDArray[Any], *, base_rate: float = ...) -> NDArray[np.float64]: ...
+    def predict_proba(self, pairs: Any, *, base_rate: float = BASE_RATE) -> Any:
+        """The probability that each pair is a link, calibrated on held-out pairs.
+
+        It holds where a share `base_rate` of the pairs asked about are links: 0.5, or what you know of yours.
+        """
+        scores = self.score(pairs)
+        chances = shifted(self._fitted.calibration.probabilities(scores), base_rate)
+        return float(chances) if chances.ndim == 0 else chances
+
+    def explain(self, source: Id, target: Id) -> Explanation:
+        """Which neighbours, attracting and repelling, moved the score of a pair, and by how much."""
+        fitted = self._fitted
+        ids = fitted.graph.ids
+        a, b = (int(row) for row in ids.rows([source, target]))
+        if a == b:
+            raise InputError(f"explain needs two different nodes (got {source!r} twice)")
+        device = fitted.embeddings.device
+        shares, alone, full = explain_pair(
+            fitted.model.encoder,
+            fitted.model.decoder,
+            feature_tensor(fitted.graph.features, device),
+            message_graph(fitted.graph, fitted.message_edges, device),
+            a,
+            b,
+            Streams.fresh(fitted.seed, "inference/0", device),
+        )
+        return Explanation(
+            source=source,
+            target=target,
+            score=full,
+            score_alone=alone,
+            contributions=tuple(
+                Contribution(
+                    ids[s.end],
+                    None if s.neighbour is None else ids[s.neighbour],
+                    "attracts" if s.attracts else "repels",
+                    s.amount,
+                )
+                for s in shares
+            ),
+            residue=full - alone - sum(s.amount for s in shares),
+            is_link=bool(fitted.graph.has_edges([(a, b)])[0]),
+            probability=float(shifted(fitted.calibration.probabilities(full), BASE_RATE)),
+            base_rate=BASE_RATE,
+        )
+
+    def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
+        """The stored vectors of nodes, (len(nodes), d); (d,) for one node."""
+        fitted = self._fitted
+        rows = fitted.graph.ids.rows(_as_list(nodes))
+        vectors: NDArray[np.float32] = fitted.embeddings[torch.from_numpy(rows)].cpu().numpy()
+        return vectors[0] if _is_id(nodes) else vectors
+
+    def embed_new(self, features: Any, edges: Iterable[tuple[Id, Id]], *, ids: Sequence[Id] | None = None) -> NDArray[np.float32]:
+        """Vectors (m, d) of m unseen nodes: the layers run again on the extended graph, nothing is retrained.
+
+        `features` has a row for each new node (a matrix, or a table with the columns the model was trained on; None
+        for a model without features). `edges` joins new nodes, called by `ids` or, without, by their row 0..m-1, to
+        known ids: (new, known).
+        """
+        grown = extend(self._fitted, features, list(edges), ids)
+        vectors: NDArray[np.float32] = grown.fitted.embeddings[torch.from_numpy(grown.rows)].cpu().numpy()
+        return vectors
+
+    def extended(self, ids: Sequence[Id], features: Any, edges: Iterable[tuple[Id, Id]]) -> LinkPredictor:
+        """A predictor that also knows new nodes, to ask it about them; this one stays as it is."""
+        grown = LinkPredictor(**self.get_params(deep=False))
+        grown.fitted_ = extend(self._fitted, features, list(edges), ids).fitted
+        return grown
+
+    # -- keeping -------------------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a directory, whole or not at all."""
+        from yinyan.store import save_model
+
+        save_model(Path(path), self._fitted, self.get_params(deep=False))
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str = "auto") -> LinkPredictor:
+        """Read a model back; refuses what is incomplete, altered or of a newer format."""
+        from yinyan.store import load_model
+
+        fitted, params = load_model(Path(path), pick_device(device))
+        model = cls(**{**params, "device": device})
+        model.fitted_ = fitted
+        return model
+
+    def _pair_rows(self, pairs: Any) -> NDArray[np.int64]:
+        listed = [tuple(pair) if not _is_id(pair) else (pair,) for pair in pairs]
+        for place, pair in enumerate(listed):
+            if len(pair) != 2:
+                raise InputError(f"pair {place} needs two ids (got {pair!r})")
+        ids = self._fitted.graph.ids
+        first, second = ids.rows([p[0] for p in listed]), ids.rows([p[1] for p in listed])
+        return np.stack([first, second], axis=1)
+
+
+def candidate_rows(graph: Graph, source: int, pool: NDArray[np.int64] | None, *, known: bool) -> NDArray[np.int64]:
+    """Sorted rows that may be recommended to `source`: not itself, not known, and of the other side if any."""
+    allowed = np.ones(graph.num_nodes, dtype=bool) if pool is None else np.zeros(graph.num_nodes, dtype=bool)
+    if pool is not None:
+        allowed[pool] = True
+    allowed[source] = False
+    if graph.sides is not None:
+        allowed &= graph.sides != graph.sides[source]
+    if not known:
+        if graph.directed:  # the reverse of a known link is still a question
+            start, stop = np.searchsorted(graph.edges[:, 0], [source, source + 1])
+            allowed[graph.edges[start:stop, 1]] = False
+        else:
+            allowed[graph.neighbours(source)] = False
+    return np.flatnonzero(allowed)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, (str, int, np.integer, np.str_))
+
+
+def _is_pair(value: Any) -> bool:
+    return isinstance(value, tuple) and len(value) == 2 and all(_is_id(part) for part in value)
+
+
+def _as_list(nodes: Any) -> list[Any]:
+    return [nodes] if _is_id(nodes) else list(nodes)

@@ -1,0 +1,58 @@
+"""Random generators named after their use, all grown from one seed."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from torch import Tensor
+
+__all__ = ["Streams", "dropout", "named_seed"]
+
+
+def named_seed(seed: int, use: str) -> int:
+    """A 63-bit seed for one use: another use, or another seed, gives an unrelated stream."""
+    digest = hashlib.blake2b(f"{seed}/{use}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+class Streams:
+    """The generators of one run: `batches`, `dropout`, `loss_negatives`, `message_negatives`."""
+
+    uses = ("batches", "dropout", "loss_negatives", "message_negatives")
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self._generators = {use: self.fresh(seed, use, device) for use in self.uses}
+
+    @staticmethod
+    def fresh(seed: int, use: str, device: torch.device) -> torch.Generator:
+        """A generator that no run shares or advances."""
+        # MPS has no generator objects of its own for every operation; its random draws are made on the CPU
+        place = device if device.type == "cuda" else torch.device("cpu")
+        return torch.Generator(place).manual_seed(named_seed(seed, use))
+
+    def __getitem__(self, use: str) -> torch.Generator:
+        return self._generators[use]
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to go on from here."""
+        return {use: generator.get_state() for use, generator in self._generators.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        for use, generator in self._generators.items():
+            generator.set_state(state[use])
+
+
+def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
+    """Inverted dropout from a named generator; none without one, so no mode can be forgotten.
+
+    Eight entries share one 64-bit draw, which is several times faster than `bernoulli_`; so the rate is rounded
+    to a multiple of 1/256, and the kept entries are scaled by the rounded one.
+    """
+    dropped = round(rate * 256)
+    if generator is None or dropped == 0:
+        return x
+    words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=generator.device)
+    words.random_(-(2**63), None, generator=generator)
+    kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
+    return x * kept.to(device=x.device, dtype=x.dtype).mul_(256 / (256 - dropped))

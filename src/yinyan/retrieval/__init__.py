@@ -1,0 +1,1 @@
+"""Ways to find the best partners of a node."""

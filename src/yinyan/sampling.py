@@ -1,0 +1,167 @@
+"""Non-links: drawn one by one, or in expectation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from yinyan.errors import TrainingError
+from yinyan.propagation import LowRankOperator
+
+__all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_pairs", "expected_adjacency", "expected_rates"]
+
+Sampler = Literal["global", "source"]
+
+_ROUNDS = 64  # a graph that is half full passes a round with probability 1/2: 64 rounds never fail by chance
+_ENUMERABLE = 4_000  # up to this many nodes, what rejection cannot find is listed
+
+
+@dataclass(frozen=True)
+class KnownPairs:
+    """A set of pairs that sampling must avoid: unordered, or ordered if `directed`."""
+
+    num_nodes: int
+    keys: Tensor  # (m,) sorted first * n + second, the lower row first unless directed
+    order: Tensor  # (m,) the pair that each key came from
+    num_left: int | None = None  # bipartite: rows below are side 0, the others side 1
+    directed: bool = False
+
+    @classmethod
+    def from_pairs(
+        cls, pairs: Tensor, num_nodes: int, num_left: int | None = None, *, directed: bool = False
+    ) -> KnownPairs:
+        keys, order = _keys(pairs, num_nodes, directed).sort()
+        return cls(num_nodes, keys, order, num_left, directed)
+
+    def contains(self, pairs: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """Which (b, 2) pairs are known; those that a `hidden` (m,) mask marks count as unknown."""
+        if not self.keys.numel():
+            return torch.zeros(pairs.shape[0], dtype=torch.bool, device=pairs.device)
+        wanted = _keys(pairs, self.num_nodes, self.directed)
+        place = torch.searchsorted(self.keys, wanted).clamp(max=self.keys.numel() - 1)
+        found = self.keys[place] == wanted
+        return found if hidden is None else found & ~hidden[self.order[place]]
+
+    def to(self, device: torch.device) -> KnownPairs:
+        return KnownPairs(
+            self.num_nodes, self.keys.to(device), self.order.to(device), self.num_left, self.directed
+        )
+
+
+def draw_pairs(
+    known: KnownPairs,
+    count: int,
+    generator: torch.Generator,
+    *,
+    sources: Tensor | None = None,
+    hidden: Tensor | None = None,
+) -> Tensor:
+    """(count, 2) pairs that are neither self pairs nor known.
+
+    With `sources` (count,) the first end is kept and the second drawn uniformly (the *source* sampler);
+    without, both are drawn (*global*). A source that is linked to every node falls back on a global draw.
+    """
+    pairs = _propose(known, count, generator, sources)
+    wrong = _rejected(known, pairs, hidden).nonzero()[:, 0]
+    for _ in range(_ROUNDS):
+        if not wrong.numel():
+            return pairs
+        again = _propose(known, wrong.numel(), generator, None if sources is None else sources[wrong])
+        pairs[wrong] = again
+        wrong = wrong[_rejected(known, again, hidden)]
+    if wrong.numel() and sources is not None:
+        pairs[wrong] = draw_pairs(known, wrong.numel(), generator, hidden=hidden)
+    elif wrong.numel():
+        pairs[wrong] = _listed(known, wrong.numel(), generator, hidden)
+    return pairs
+
+
+def distinct_pairs(known: KnownPairs, count: int, generator: torch.Generator) -> Tensor:
+    """Up to `count` different non-links; fewer only where the graph has no more."""
+    found = torch.empty(0, dtype=torch.long, device=known.keys.device)
+    n, tries = known.num_nodes, 0
+    while found.numel() < count and tries < 2 * _ROUNDS:
+        drawn = _keys(draw_pairs(known, count, generator), n, known.directed)
+        fresh = torch.cat([found, drawn])
+        values, where = torch.unique(fresh, return_inverse=True)
+        first = torch.full((values.numel(),), fresh.numel(), device=fresh.device)
+        first.scatter_reduce_(0, where, torch.arange(fresh.numel(), device=fresh.device), "amin")
+        found = fresh[first.sort().values][:count]  # in the order drawn: no pair is favoured
+        tries += 1
+    return torch.stack([found // n, found % n], dim=1)
+
+
+def _propose(known: KnownPairs, count: int, generator: torch.Generator, sources: Tensor | None) -> Tensor:
+    n, left, device = known.num_nodes, known.num_left, known.keys.device
+
+    def uniform(low: int, high: int, size: int) -> Tensor:
+        return torch.randint(low, high, (size,), generator=generator, device=device)
+
+    if left is None:
+        first = uniform(0, n, count) if sources is None else sources
+        return torch.stack([first, uniform(0, n, count)], dim=1)
+    if sources is None:
+        return torch.stack([uniform(0, left, count), uniform(left, n, count)], dim=1)
+    other = torch.where(sources < left, uniform(left, n, count), uniform(0, left, count))
+    return torch.stack([sources, other], dim=1)
+
+
+def _rejected(known: KnownPairs, pairs: Tensor, hidden: Tensor | None) -> Tensor:
+    return (pairs[:, 0] == pairs[:, 1]) | known.contains(pairs, hidden)
+
+
+def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: Tensor | None) -> Tensor:
+    """The last resort on graphs that are nearly full: list the non-links and draw among them."""
+    n, device = known.num_nodes, known.keys.device
+    if n > _ENUMERABLE:
+        raise TrainingError(f"non-links are too rare to sample ({n:,} nodes, {known.keys.numel():,} links)")
+    free = torch.triu_indices(n, n, offset=1, device=device).T
+    if known.directed:
+        free = torch.cat([free, free.flip(1)])
+    if known.num_left is not None:
+        free = free[(free[:, 0] < known.num_left) & (free[:, 1] >= known.num_left)]
+    free = free[~known.contains(free, hidden)]
+    if not free.numel():
+        raise TrainingError("the graph is complete: every pair is linked, so there is no link left to predict")
+    return free[torch.randint(free.shape[0], (count,), generator=generator, device=device)]
+
+
+def _keys(pairs: Tensor, num_nodes: int, directed: bool) -> Tensor:
+    if directed:
+        return pairs[:, 0] * num_nodes + pairs[:, 1]
+    return pairs.amin(dim=1) * num_nodes + pairs.amax(dim=1)
+
+
+def expected_rates(link_degrees: Tensor, sampler: Sampler, num_left: int | None) -> Tensor:
+    """(n,) rates of the mean negative graph: E[A⁻_ij] = rate_i + rate_j for i ≠ j (on different sides, if any).
+
+    *source*: a link keeps either end with probability 1/2, so node i starts deg_i / 2 of the non-links.
+    *global*: every node (of a side) starts as many as the average one.
+    """
+    n = link_degrees.numel()
+    start = link_degrees / 2
+    partners = torch.full_like(start, n - 1)
+    if num_left is not None:
+        partners[:num_left], partners[num_left:] = n - num_left, num_left
+    if sampler == "global":
+        sides = (start,) if num_left is None else (start[:num_left], start[num_left:])
+        start = torch.cat([side.mean().expand_as(side) for side in sides])
+    return start / partners
+
+
+def expected_adjacency(rate: Tensor, scale: Tensor, num_left: int | None) -> LowRankOperator:
+    """diag(scale) E[A⁻] diag(scale): of rank two (four if bipartite) but for its diagonal, so O(n d) to apply."""
+    if num_left is None:
+        factors = torch.stack([scale, rate * scale], dim=1)
+        core = scale.new_tensor([[0.0, 1.0], [1.0, 0.0]])
+        return LowRankOperator(-2 * rate * scale.square(), factors, core)
+    left = (torch.arange(rate.numel(), device=rate.device) < num_left).to(scale.dtype)
+    plain, rated = scale, rate * scale
+    factors = torch.stack([plain * left, rated * left, plain * (1 - left), rated * (1 - left)], dim=1)
+    core = scale.new_zeros(4, 4)
+    for a, b in ((0, 3), (1, 2)):  # a node of one side meets the sums of the other
+        core[a, b] = core[b, a] = 1.0
+    return LowRankOperator(torch.zeros_like(scale), factors, core)

@@ -1,0 +1,235 @@
+"""Settings: frozen dataclasses, checked in one place, read from and written to TOML."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import sys
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from yinyan.errors import SettingsError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["DecoderSettings", "EncoderSettings", "Settings", "TrainingSettings", "read_settings"]
+
+_Group = TypeVar("_Group", "EncoderSettings", "DecoderSettings", "TrainingSettings")
+
+
+def _option(
+    default: Any, help: str, *, low: float | None = None, above: float | None = None, high: float | None = None
+) -> Any:
+    """A field whose metadata serves the check, the command line's flag and its help text."""
+    return field(default=default, metadata={"help": help, "low": low, "above": above, "high": high})
+
+
+class _Checked:
+    """Checks every field against its annotation and range as soon as an instance exists."""
+
+    def __post_init__(self) -> None:
+        for f in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = _checked_value(f"{_group_name(type(self))}.{f.name}", f, getattr(self, f.name), type(self))
+            object.__setattr__(self, f.name, value)
+
+
+@dataclass(frozen=True)
+class EncoderSettings(_Checked):
+    """The base model f and the T descent steps of the energy."""
+
+    inputs: Literal["features", "embeddings", "both", "random"] = _option(
+        "both", "what f reads: given features, learned embeddings, both, or fixed random features"
+    )  # a small embedding beside the features tells apart nodes with equal features
+    hidden_size: int = _option(256, "width of f and of the embeddings", low=1)  # 512 gains little on small graphs
+    embedding_size: int = _option(64, "width of the learned (or random) input embeddings", low=1)  # small beside features
+    num_layers: int = _option(1, "layers of the base model f", low=1)  # linear f generalises best on bag-of-words
+    sign_hops: int = _option(0, "neighbourhood powers fed to f (SIGN features)", low=0)  # the steps do this already
+    num_steps: int = _option(4, "descent steps (graph layers) T; 0 ignores the graph", low=0)  # 2-8 are all good
+    step_size: float | Literal["safe"] = _option(
+        0.5, "descent step, or 'safe' for guaranteed descent", above=0
+    )  # larger steps mix faster; 'safe' is provable and small
+    anchoring: float = _option(0.5, "pull towards f (lambda_0)", low=0)  # keeps a node's own features audible
+    attraction: float = _option(1.0, "pull between the ends of links (lambda)", low=0)  # fixes the scale of the others
+    repulsion: float = _option(0.3, "push between the ends of non-links (lambda_K)", low=0)  # more can diverge
+    learn_repulsion: Literal["no", "softplus", "sigmoid"] = _option(
+        "softplus", "learn one repulsion per negative graph, through this function"
+    )  # starts at `repulsion`; sigmoid is the paper's, and caps it at 1
+    num_negatives: int = _option(1, "negative graphs K; 0 for none", low=0)  # more graphs, less noise, more time
+    sampler: Literal["global", "source"] = _option(
+        "global", "how non-links are drawn: both ends at random, or one end kept"
+    )  # equal in accuracy; global is cheaper in expectation
+    expected_negatives: bool = _option(
+        True, "use the mean of all negative graphs instead of samples"
+    )  # deterministic, and free
+    margin: float | None = _option(None, "bound of the repulsion energy per link (gamma), or none", low=0)  # as the paper ran
+    self_loops: bool = _option(False, "add a self loop to every node of the message graph")  # anchoring does its work
+    feature_dropout: float = _option(0.5, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
+    dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # not inside the descent
+    output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
+
+
+@dataclass(frozen=True)
+class DecoderSettings(_Checked):
+    """The function of two stored embeddings that scores a pair."""
+
+    kind: Literal["hadamard", "dot", "distance"] = _option("hadamard", "the pair function")  # dot suits plain MIPS
+    depth: int = _option(2, "layers of the Hadamard MLP", low=1)  # deeper helps graphs without features
+    width: int = _option(256, "width of the Hadamard MLP", low=1)  # as wide as the embeddings
+    residual: bool = _option(True, "residual connections in the Hadamard MLP")  # keeps the linear term alive
+    norm: bool = _option(True, "layer normalisation in the Hadamard MLP")  # steadier at high learning rates
+    dropout: float = _option(0.3, "dropout in the Hadamard MLP", low=0, high=0.99)  # few hundred links overfit it
+    directed_maps: bool = _option(
+        True, "on a directed graph, map source and target before the product"
+    )  # otherwise a->b and b->a score alike
+    allow_symmetric: bool = _option(False, "accept a symmetric decoder on a directed graph")  # must be asked for
+
+
+@dataclass(frozen=True)
+class TrainingSettings(_Checked):
+    """The loop: what a step sees, what it optimises and when it stops."""
+
+    epochs: int = _option(100, "passes over the training links at most", low=1)  # early stopping usually comes first
+    batch_size: int = _option(0, "target links a step; 0 for all of them", low=0)  # small batches mask few links
+    learning_rate: float = _option(0.005, "Adam's learning rate", above=0)  # with clipping and a cosine schedule
+    weight_decay: float = _option(1e-4, "Adam's decoupled weight decay", low=0)  # worth a point on Citeseer
+    schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "learning rate over the epochs")  # ends calm
+    warmup: float = _option(0.05, "share of the steps that warm the learning rate up", low=0, high=1)  # deep decoders
+    clip_norm: float = _option(1.0, "largest gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
+    loss: Literal["paper", "auc", "hinge", "logrank", "infonce"] = _option("paper", "the training loss")  # best or equal
+    loss_negatives: int = _option(3, "sampled non-links per target link in the loss", low=1)  # three beat one
+    loss_sampler: Literal["global", "source"] = _option("global", "how the loss draws non-links")  # as they are judged
+    mask_targets: bool = _option(
+        True, "hide a step's target links from its message graph"
+    )  # else the model learns to copy its input
+    validation_share: float = _option(0.1, "share of the links held out by fit", above=0, high=0.5)  # clean's 10 %
+    validation_negatives: int = _option(20_000, "sampled non-links for validation", low=1)  # few make the best epoch luck
+    evaluate_every: int = _option(1, "epochs between validations", low=1)  # one forward pass, cheap beside an epoch
+    patience: int = _option(20, "validations without progress before stopping; 0 for never", low=0)  # noise is wide
+    inference_samples: int = _option(1, "negative samples averaged at inference", low=1)  # one says what moves
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings of a model, group by group."""
+
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)
+    decoder: DecoderSettings = field(default_factory=DecoderSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def updated(self, overrides: Mapping[str, Any]) -> Settings:
+        """A copy with `overrides`, a mapping of group to mapping of name to value."""
+        groups: dict[str, Any] = {}
+        for name, values in overrides.items():
+            if name not in GROUPS:
+                raise SettingsError(_unknown(name, name, list(GROUPS)))
+            groups[name] = _updated_group(getattr(self, name), values)
+        return dataclasses.replace(self, **groups)
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Plain values, ready for TOML: `None` becomes the text "none"."""
+        return {
+            name: {k: "none" if v is None else v for k, v in dataclasses.asdict(getattr(self, name)).items()}
+            for name in GROUPS
+        }
+
+    def to_toml(self) -> str:
+        """The settings as a TOML document, complete, so that a later default changes nothing."""
+        import tomli_w
+
+        return tomli_w.dumps(self.to_dict())
+
+
+GROUPS: dict[str, type[EncoderSettings] | type[DecoderSettings] | type[TrainingSettings]] = {
+    "encoder": EncoderSettings,
+    "decoder": DecoderSettings,
+    "training": TrainingSettings,
+}
+
+
+def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
+    """Overrides from a TOML file: `[encoder]`, `[decoder]` and `[training]`, each complete or partial."""
+    try:
+        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"cannot read the settings file '{path}': {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"'{path}' is not a TOML file: {error}") from error
+    Settings().updated(document)  # every key and value is checked before anything is trained
+    return document
+
+
+def _updated_group(group: _Group, values: Mapping[str, Any] | _Group) -> _Group:
+    if isinstance(values, type(group)):
+        return values
+    prefix = _group_name(type(group))
+    if not isinstance(values, Mapping):
+        raise SettingsError(f"{prefix}: needs a mapping of settings or {type(group).__name__} (got {values!r})")
+    known = [f.name for f in dataclasses.fields(group)]
+    for name in values:
+        if name not in known:
+            raise SettingsError(_unknown(f"{prefix}.{name}", name, known))
+    return dataclasses.replace(group, **values)
+
+
+def _group_name(kind: type) -> str:
+    return kind.__name__.removesuffix("Settings").lower()
+
+
+def _unknown(path: str, name: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.0)
+    return f"{path}: unknown setting (nearest: '{near[0]}')"
+
+
+def _checked_value(path: str, f: dataclasses.Field[Any], value: Any, owner: type) -> Any:
+    """`value` in its declared type, or a SettingsError that names the path and what is allowed."""
+    hint = typing.get_type_hints(owner)[f.name]
+    kinds, choices = allowed_kinds(hint)
+    if value == "none" and type(None) in kinds:
+        return None
+    if value is None and type(None) in kinds or isinstance(value, str) and value in choices:
+        return value
+    if isinstance(value, bool) != (bool in kinds) or not isinstance(value, tuple(kinds) + ((int,) if float in kinds else ())):
+        raise SettingsError(f"{path}: needs to be {_in_words(f, kinds, choices)} (got {value!r})")
+    low, above, high = f.metadata["low"], f.metadata["above"], f.metadata["high"]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        outside = low is not None and value < low or above is not None and value <= above
+        if outside or high is not None and value > high or not math.isfinite(value):
+            raise SettingsError(f"{path}: needs to be {_in_words(f, kinds, choices)} (got {value!r})")
+        return float(value) if float in kinds else value
+    return value
+
+
+def allowed_kinds(hint: Any) -> tuple[list[type], list[str]]:
+    """The plain types and the literal texts that an annotation admits."""
+    if typing.get_origin(hint) is Literal:
+        return [], list(typing.get_args(hint))
+    parts = typing.get_args(hint)
+    if not parts:
+        return [hint], []
+    kinds: list[type] = []
+    choices: list[str] = []
+    for part in parts:
+        more_kinds, more_choices = allowed_kinds(part)
+        kinds += more_kinds
+        choices += more_choices
+    return kinds, choices
+
+
+def _in_words(f: dataclasses.Field[Any], kinds: list[type], choices: list[str]) -> str:
+    words = [repr(choice) for choice in choices]
+    nouns = {int: "an integer", float: "a number", bool: "true or false", type(None): "'none'"}
+    bounds = [
+        text.format(f.metadata[key])
+        for key, text in (("low", "of at least {}"), ("above", "above {}"), ("high", "of at most {}"))
+        if f.metadata[key] is not None
+    ]
+    for kind in kinds:
+        words.append(" ".join([nouns[kind], *(bounds if kind in (int, float) else [])]))
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

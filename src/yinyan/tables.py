@@ -1,0 +1,253 @@
+"""Tables in (CSV, TSV, Parquet, data frames) and Parquet out."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from yinyan.columns import (
+    find_column,
+    guess_edge_columns,
+    guess_node_column,
+    guess_time_column,
+    guess_weight_column,
+)
+from yinyan.csv_files import CsvLayout, csv_layout, read_csv
+from yinyan.errors import InputError
+
+__all__ = [
+    "TableSource",
+    "find_column",
+    "guess_edge_columns",
+    "guess_node_column",
+    "guess_time_column",
+    "guess_weight_column",
+    "open_table",
+    "read_table",
+    "typed_column",
+    "write_parquet",
+]
+
+_MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "None", "none", "-", "?"]
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A table whose column names are known and whose rows are still to be read."""
+
+    label: str  # what messages call it
+    names: tuple[str, ...]
+    origin: CsvLayout | Path | pa.Table
+
+    @property
+    def is_text(self) -> bool:
+        """Whether every column is text until `typed_column` looks at it, as in CSV."""
+        return isinstance(self.origin, CsvLayout)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read some columns, or all."""
+        wanted = list(self.names if columns is None else dict.fromkeys(columns))
+        if isinstance(self.origin, CsvLayout):
+            table = read_csv(self.origin, wanted)
+        elif isinstance(self.origin, Path):
+            table = _read_parquet(self.origin, wanted)
+        else:
+            table = self.origin.select(wanted)
+        table = _without_views(table)
+        if not table.num_rows:
+            raise InputError(f"{self.label} has {'a header line but ' if self.is_text else ''}no rows")
+        return table
+
+
+def open_table(
+    source: Any,
+    *,
+    header: bool = True,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    label: str = "the table",
+) -> TableSource:
+    """Find out what a path, data frame, arrow table or dict of columns holds."""
+    if not isinstance(source, (str, os.PathLike)):
+        table = _from_frame(source, label)
+        return TableSource(label, tuple(table.column_names), table)
+    path = _existing_file(Path(os.fspath(source)).expanduser())
+    with path.open("rb") as file:
+        magic = file.read(8)
+    if magic.startswith(b"PAR1"):
+        names = _parquet_file(path).schema_arrow.names
+        return TableSource(path.name, tuple(name for name in names if not _is_index(name)), path)
+    if magic.startswith(b"PK\x03\x04"):
+        raise InputError(f"{path.name} is a zip archive or a spreadsheet: unpack it, or export it as CSV")
+    layout = csv_layout(path, header=header, delimiter=delimiter, encoding=encoding)
+    return TableSource(path.name, layout.names, layout)
+
+
+def read_table(
+    source: Any,
+    *,
+    header: bool = True,
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    text_columns: Sequence[str | int] | None = None,
+) -> pa.Table:
+    """Read a whole table.
+
+    Columns of a CSV file stay text, so that ids come out as they are written. Naming `text_columns` lets
+    the others become numbers, booleans or times where all their values are.
+    """
+    opened = open_table(source, header=header, delimiter=delimiter, encoding=encoding)
+    table = opened.read()
+    if not opened.is_text or text_columns is None:
+        return table
+    kept = {find_column(opened.names, column, "text") for column in text_columns}
+    columns = [table[name] if name in kept else typed_column(table[name]) for name in opened.names]
+    return pa.table(columns, names=list(opened.names))
+
+
+def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Turn a column of text into integers, numbers, booleans or times, if every value is one."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    trimmed = pc.utf8_trim_whitespace(column)
+    missing = pc.is_in(trimmed, value_set=pa.array(_MISSING, trimmed.type))
+    trimmed = pc.if_else(missing, pa.scalar(None, trimmed.type), trimmed)
+    if trimmed.null_count == len(trimmed):
+        return column
+    for wanted in (pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        try:
+            return trimmed.cast(wanted)
+        except pa.ArrowInvalid:
+            continue
+    return column
+
+
+def write_parquet(table: pa.Table, path: str | os.PathLike[str]) -> None:
+    """Write a table whole or not at all: an existing file is replaced in one step."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            pq.write_table(table, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _existing_file(path: Path) -> Path:
+    if path.is_dir():
+        raise InputError(f"{path} is a directory: expected a CSV, TSV or Parquet file")
+    if not path.exists():
+        try:
+            names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
+        except OSError:
+            raise InputError(f"there is no file {path}: its folder cannot be read") from None
+        near = ", ".join(repr(name) for name in difflib.get_close_matches(path.name, names, n=3, cutoff=0.5))
+        raise InputError(f"there is no file {path}{'; nearest in its folder: ' + near if near else ''}")
+    if not os.access(path, os.R_OK):
+        raise InputError(f"{path} cannot be read: permission is denied")
+    if path.is_file() and path.stat().st_size == 0:
+        raise InputError(f"{path.name} is empty: it holds no rows")
+    return path
+
+
+def _parquet_file(path: Path) -> Any:
+    try:
+        return pq.ParquetFile(path)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path.name} is a damaged Parquet file ({error}): is the download complete?"
+        ) from None
+
+
+def _read_parquet(path: Path, columns: list[str]) -> pa.Table:
+    try:
+        return _parquet_file(path).read(columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(
+            f"{path.name} is a damaged Parquet file ({error}): is the download complete?"
+        ) from None
+
+
+def _from_frame(source: Any, label: str) -> pa.Table:
+    """An arrow table out of whatever holds columns."""
+    try:
+        if isinstance(source, pa.Table):
+            table = source
+        elif isinstance(source, Mapping):
+            table = pa.table({str(name): _plain_column(column) for name, column in source.items()})
+        elif hasattr(source, "__arrow_c_stream__") or isinstance(
+            source, (pa.RecordBatch, pa.RecordBatchReader)
+        ):
+            table = pa.table(source)
+        elif type(source).__module__.startswith("pandas"):
+            table = pa.Table.from_pandas(source)
+        else:
+            raise InputError(
+                f"{label} must be a path, a data frame, an arrow table or a dict of columns "
+                f"(got {type(source).__name__})"
+            )
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"{label} cannot be turned into columns ({error}): give each column one type, for example "
+            "by casting ids to text"
+        ) from None
+    names = table.column_names
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{label} has two columns named {repeated!r}: rename one")
+    return _without_index(table)
+
+
+def _plain_column(column: Any) -> Any:
+    """A column arrow understands; an array of vectors becomes a column of lists."""
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        values = pa.array(np.ascontiguousarray(column).reshape(-1))
+        return pa.FixedSizeListArray.from_arrays(values, column.shape[1])
+    if isinstance(column, np.ndarray) and column.dtype.kind in "UT":
+        return pa.array(column.tolist(), pa.large_string())
+    return column
+
+
+def _without_index(table: pa.Table) -> pa.Table:
+    """Leave out the row numbers that pandas adds to a frame whose index has no name."""
+    kept = [name for name in table.column_names if not _is_index(name)]
+    return table.select(kept) if len(kept) < table.num_columns else table
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Copy the string views that polars hands out: arrow cannot filter or take them yet."""
+    plain = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    for place, name in enumerate(table.column_names):
+        column, kind = table[name], table.schema.field(place).type
+        if pa.types.is_dictionary(kind) and kind.value_type in plain:
+            wanted = plain[kind.value_type]
+            chunks = [
+                pa.DictionaryArray.from_arrays(
+                    chunk.indices, chunk.dictionary.cast(wanted)
+                ).dictionary_decode()
+                for chunk in column.chunks
+            ]
+            table = table.set_column(place, name, pa.chunked_array(chunks, wanted))
+        elif kind in plain:
+            table = table.set_column(place, name, column.cast(plain[kind]))
+    return table
+
+
+def _is_index(name: str) -> bool:
+    return name.startswith("__index_level_")

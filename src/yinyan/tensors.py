@@ -1,0 +1,95 @@
+"""A graph and its split as tensors on a device."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.errors import SettingsError
+from yinyan.features import Features, SparseFeatures
+from yinyan.graph import Graph
+from yinyan.messages import MessageGraph
+from yinyan.propagation import SparseMatrix
+from yinyan.splits import Split, known_pairs
+from yinyan.training import TrainingData
+
+__all__ = ["feature_tensor", "message_graph", "pick_device", "training_data"]
+
+
+def pick_device(name: str) -> torch.device:
+    """The device called `name`; 'auto' takes CUDA, then MPS, then the CPU."""
+    mps = torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "mps" if mps else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise SettingsError(f"'device' needs to be 'auto', 'cpu', 'cuda' or 'mps' (got {name!r})") from error
+    if device.type == "cuda" and not torch.cuda.is_available() or device.type == "mps" and not mps:
+        raise SettingsError(f"'device' is {name!r}, and torch finds none here (use 'auto' or 'cpu')")
+    return device
+
+
+def feature_tensor(features: Features | None, device: torch.device) -> Tensor | SparseMatrix | None:
+    """Features on a device; sparse ones stay sparse."""
+    if features is None:
+        return None
+    if isinstance(features, SparseFeatures):
+        matrix = SparseMatrix.from_csr(
+            torch.from_numpy(features.indptr),
+            torch.from_numpy(features.indices),
+            torch.from_numpy(features.values),
+            features.num_columns,
+        )
+        return matrix.to(device)
+    return torch.from_numpy(features).to(device)
+
+
+def message_graph(graph: Graph, chosen: NDArray[np.int64], device: torch.device) -> MessageGraph:
+    """The message graph of the `chosen` links (indices into `graph.edges`); directions are forgotten."""
+    return _messages(graph, chosen, device)[0]
+
+
+def training_data(graph: Graph, split: Split, device: torch.device) -> TrainingData:
+    """What training may see: training links, and the validation pairs it is judged by."""
+    messages, pair_of_edge = _messages(graph, split.train_messages, device)
+    targets = graph.edges[split.train_targets]
+    where = np.searchsorted(split.train_messages, split.train_targets)
+
+    def rows(pairs: NDArray[np.int64]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
+
+    return TrainingData(
+        features=feature_tensor(graph.features, device),
+        messages=messages,
+        targets=rows(targets),
+        pair_of_target=rows(pair_of_edge[where]),
+        known=known_pairs(graph, targets).to(device),
+        valid_links=rows(graph.edges[split.valid_targets]),
+        valid_non_links=rows(split.valid_negatives),
+    )
+
+
+def _messages(
+    graph: Graph, chosen: NDArray[np.int64], device: torch.device
+) -> tuple[MessageGraph, NDArray[np.int64]]:
+    """The message graph, and the unordered pair that each chosen link became."""
+    links = graph.edges[chosen]
+    weights = None if graph.weights is None else graph.weights[chosen]
+    if graph.directed:  # a -> b and b -> a are one message link, their weights added
+        keys = links.min(axis=1) * graph.num_nodes + links.max(axis=1)
+        kept, pair_of_edge = np.unique(keys, return_inverse=True)
+        pairs = np.stack([kept // graph.num_nodes, kept % graph.num_nodes], axis=1)
+        if weights is not None:
+            weights = np.bincount(pair_of_edge, weights=weights).astype(np.float32)
+    else:
+        pairs, pair_of_edge = links, np.arange(len(links))
+    messages = MessageGraph.from_pairs(
+        torch.from_numpy(np.ascontiguousarray(pairs)),
+        graph.num_nodes,
+        weights=None if weights is None else torch.from_numpy(weights),
+        num_left=graph.num_left,
+    )
+    return messages.to(device), pair_of_edge

@@ -1,0 +1,247 @@
+"""The training loop on one page, and the state that lets it stop and go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from yinyan.decoder import Decoder
+from yinyan.encoder import Encoder
+from yinyan.errors import TrainingError
+from yinyan.losses import LOSSES
+from yinyan.messages import MessageGraph
+from yinyan.metrics import hits_at_rate, mrr, roc_auc
+from yinyan.propagation import SparseMatrix
+from yinyan.randomness import Streams
+from yinyan.sampling import KnownPairs, draw_pairs
+from yinyan.settings import TrainingSettings
+
+__all__ = ["EpochRecord", "Model", "TrainingData", "TrainingState", "decode", "train"]
+
+_BLOCK = 65_536  # pairs decoded at a time outside training
+
+
+class Model(nn.Module):
+    """Encoder and decoder: what is learned, saved and restored together."""
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a step may see, on the training device."""
+
+    features: Tensor | SparseMatrix | None
+    messages: MessageGraph  # training links only
+    targets: Tensor  # (m, 2) training links, source first
+    pair_of_target: Tensor  # (m,) the message pair that must hide while a target is predicted
+    known: KnownPairs  # training links: all that loss negatives may know
+    valid_links: Tensor  # (·, 2)
+    valid_non_links: Tensor  # (·, 2)
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One line of the training log."""
+
+    epoch: int
+    loss: float
+    learning_rate: float
+    hits: float | None = None  # validation links above all but a tenth of the validation non-links
+    mrr: float | None = None
+    auc: float | None = None
+    repulsion: float | None = None
+
+
+@dataclass
+class TrainingState:
+    """Where a run stands; with the weights, the optimiser and the streams it is all that a resumed run needs."""
+
+    epoch: int = 0
+    position: int = 0  # targets of this epoch already used
+    order: Tensor | None = None  # this epoch's order of the targets
+    loss_sum: float = 0.0
+    best_score: float = -math.inf
+    best_epoch: int = 0
+    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    waited: int = 0  # validations since the best
+    finished: bool = False
+    history: list[EpochRecord] = field(default_factory=list)
+
+
+def train(
+    model: Model,
+    data: TrainingData,
+    settings: TrainingSettings,
+    streams: Streams,
+    *,
+    state: TrainingState | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+    on_step: Callable[[TrainingState], bool] = lambda state: True,
+) -> TrainingState:
+    """Fit `model` and leave the best validated weights in it.
+
+    `on_step` is asked after each step; where it answers False the loop returns, to be resumed from the state
+    it returns with the same model, optimiser and streams.
+    """
+    state = state or TrainingState()
+    optimizer = optimizer or build_optimizer(model, settings)
+    num_targets = data.targets.shape[0]
+    batch_size = _batch_size(settings, num_targets)
+    steps_per_epoch = math.ceil(num_targets / batch_size)
+
+    while not state.finished:
+        if state.order is None:
+            generator = streams["batches"]
+            order = torch.randperm(num_targets, generator=generator, device=generator.device)
+            state.order, state.position, state.loss_sum = order, 0, 0.0
+        while state.position < num_targets:
+            batch = state.order[state.position : state.position + batch_size].to(data.targets.device)
+            done = state.epoch * steps_per_epoch + state.position // batch_size
+            rate = learning_rate(settings, done, settings.epochs * steps_per_epoch)
+            loss = _step(model, data, settings, streams, optimizer, batch, rate)
+            state.loss_sum += loss * batch.numel()
+            state.position += batch.numel()
+            if not on_step(state):
+                return state
+        state.epoch, state.order = state.epoch + 1, None
+        record = EpochRecord(state.epoch, state.loss_sum / num_targets, rate)
+        if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
+            record = _validate(model, data, record, streams)
+            _remember_best(state, model, record)
+        exhausted = settings.patience > 0 and state.waited >= settings.patience
+        state.finished = exhausted or state.epoch >= settings.epochs
+        state.history.append(record)
+        on_epoch(record)
+    model.load_state_dict(state.best_weights)
+    return state
+
+
+def _step(
+    model: Model,
+    data: TrainingData,
+    settings: TrainingSettings,
+    streams: Streams,
+    optimizer: torch.optim.Optimizer,
+    batch: Tensor,
+    rate: float,
+) -> float:
+    """One update: hide the batch, embed, score it against fresh non-links, descend."""
+    hidden = None
+    if settings.mask_targets:
+        hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
+        hidden[data.pair_of_target[batch]] = True
+    links = data.targets[batch]
+    y = model.encoder(
+        data.features, data.messages, negatives=streams["message_negatives"], drops=streams["dropout"], hidden=hidden
+    )
+    non_links = draw_loss_negatives(data.known, links, settings, streams["loss_negatives"])
+    positive = model.decoder(y[links[:, 0]], y[links[:, 1]], streams["dropout"])
+    negative = model.decoder(y[non_links[..., 0]], y[non_links[..., 1]], streams["dropout"])
+    loss = LOSSES[settings.loss](positive, negative)
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise TrainingError(
+            f"the loss became {value}: the energy diverged. Lower encoder.step_size (or set it to 'safe'), "
+            "lower encoder.repulsion, or lower training.learning_rate"
+        )
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    if settings.clip_norm:
+        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    optimizer.step()
+    return value
+
+
+def draw_loss_negatives(
+    known: KnownPairs, links: Tensor, settings: TrainingSettings, generator: torch.Generator
+) -> Tensor:
+    """(b, N, 2) non-links; on a directed graph the last is the reversed link, where that is none."""
+    count = settings.loss_negatives
+    sources = links[:, 0].repeat_interleave(count) if settings.loss_sampler == "source" else None
+    pairs = draw_pairs(known, links.shape[0] * count, generator, sources=sources).view(-1, count, 2)
+    if known.directed:
+        reverse = links.flip(1)
+        pairs[:, -1] = torch.where(known.contains(reverse)[:, None], pairs[:, -1], reverse)
+    return pairs
+
+
+@torch.no_grad()
+def _validate(model: Model, data: TrainingData, record: EpochRecord, streams: Streams) -> EpochRecord:
+    y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"])
+    positive, negative = decode(model.decoder, y, data.valid_links), decode(model.decoder, y, data.valid_non_links)
+    if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
+        raise TrainingError(
+            "validation scores are not finite: the energy diverges. Lower encoder.step_size (or set it to "
+            "'safe') or encoder.repulsion"
+        )
+    repulsion = model.encoder.repulsion()
+    return EpochRecord(
+        record.epoch,
+        record.loss,
+        record.learning_rate,
+        hits=hits_at_rate(positive, negative, 0.1),
+        mrr=mrr(positive, negative),
+        auc=roc_auc(positive, negative),
+        repulsion=float(repulsion.mean()) if repulsion.numel() else None,
+    )
+
+
+def _remember_best(state: TrainingState, model: Model, record: EpochRecord) -> None:
+    """Clones of the weights that validate best."""
+    score = selection_score(record)
+    if score > state.best_score:
+        state.best_score, state.best_epoch, state.waited = score, record.epoch, 0
+        state.best_weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    else:
+        state.waited += 1
+
+
+def selection_score(record: EpochRecord) -> float:
+    """What early stopping maximises."""
+    return (record.hits or 0.0) + (record.auc or 0.0)
+
+
+@torch.no_grad()
+def decode(decoder: Decoder, y: Tensor, pairs: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+    """Logits of (p, 2) pairs in blocks of bounded size."""
+    parts = [decoder(y[block[:, 0]], y[block[:, 1]]).float().cpu() for block in pairs.split(_BLOCK)]
+    return torch.cat(parts).numpy() if parts else np.empty(0, dtype=np.float32)
+
+
+def build_optimizer(model: Model, settings: TrainingSettings) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+
+
+def learning_rate(settings: TrainingSettings, step: int, total: int) -> float:
+    """A function of the step alone, so that a resumed run needs no scheduler's memory."""
+    warm = settings.warmup * total
+    if step < warm:
+        return settings.learning_rate * (step + 1) / (warm + 1)
+    progress = (step - warm) / max(1.0, total - warm)
+    if settings.schedule == "cosine":
+        return settings.learning_rate * 0.5 * (1 + math.cos(math.pi * progress))
+    if settings.schedule == "linear":
+        return settings.learning_rate * (1 - progress)
+    return settings.learning_rate
+
+
+def _batch_size(settings: TrainingSettings, num_targets: int) -> int:
+    size = min(settings.batch_size or num_targets, num_targets)
+    if settings.mask_targets and size == num_targets and num_targets > 1:
+        raise TrainingError(
+            f"training.batch_size: {size:,} covers all {num_targets:,} training links, and mask_targets would hide "
+            f"them all from the encoder (use a batch_size of at most {num_targets // 2:,}, or mask_targets = false)"
+        )
+    return size
