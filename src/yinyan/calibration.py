@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from yinyan.errors import InputError
 
-__all__ = ["Calibration", "IsotonicCalibration", "PlattCalibration", "calibration_from_dict", "fit_calibration", "shifted"]
+__all__ = [
+    "Calibration",
+    "IsotonicCalibration",
+    "PlattCalibration",
+    "calibration_from_dict",
+    "fit_calibration",
+    "shifted",
+]
 
 Method = Literal["platt", "isotonic"]
 Floats = NDArray[np.float64]
@@ -70,9 +77,7 @@ def fit_calibration(positive: ArrayLike, negative: ArrayLike, method: Method) ->
     scores = np.concatenate([pos, neg])
     weights = np.concatenate([np.full(pos.size, 0.5 / pos.size), np.full(neg.size, 0.5 / neg.size)])
     # Platt's smoothed labels: a perfectly separated sample does not prove certainty
-    labels = np.concatenate(
-        [np.full(pos.size, (pos.size + 1) / (pos.size + 2)), np.full(neg.size, 1 / (neg.size + 2))]
-    )
+    labels = np.concatenate([np.full(pos.size, (pos.size + 1) / (pos.size + 2)), np.full(neg.size, 1 / (neg.size + 2))])
     return _platt(scores, labels, weights) if method == "platt" else _isotonic(scores, labels, weights)
 
 

@@ -52,7 +52,7 @@ def load_checkpoint(
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata()
-            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except (OSError, SafetensorError) as error:
         raise StoreError(f"cannot read the checkpoint '{path}': {error} (start again without resuming)") from error
     if not metadata or metadata.get("fingerprint") != fingerprint:

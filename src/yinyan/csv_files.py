@@ -169,7 +169,7 @@ def _decoding_failure(path: Path, encoding: str, error: UnicodeError, data: byte
         line = error.object[: error.start].count(b"\n") + 1
         where = f" (byte 0x{error.object[error.start]:02x} in line {line:,})"
     other = "latin-1" if _codec(encoding) == "utf-8" else "utf-8"
-    return f"{path.name} is not {encoding} text{where}: pass encoding=, for example encoding={other!r} (--encoding)"
+    return f"{path.name} is not {encoding} text{where}: pass for example encoding={other!r} (--encoding)"
 
 
 def _split_comments(text: str) -> tuple[list[str], str]:
@@ -238,6 +238,8 @@ def _is_number(text: str) -> bool:
 def _read_failure(layout: CsvLayout, error: Exception) -> str:
     """Say which line arrow's reader stumbled over, and why."""
     name = layout.path.name
+    if "Could not skip" in str(error) or "Empty CSV" in str(error):
+        return f"{name} has a header line but no rows"
     if isinstance(error, (EOFError, OSError)):
         return f"{name} cannot be read ({error}): is the download complete?"
     try:
@@ -246,14 +248,12 @@ def _read_failure(layout: CsvLayout, error: Exception) -> str:
             for row in reader:
                 if row and reader.line_num > layout.skipped_lines and len(row) != len(layout.names):
                     return (
-                        f"{name}, line {reader.line_num:,}: expected {len(layout.names)} columns, found {len(row)} "
-                        f"({_shortened(row)}): mend the line, or give another delimiter= (--delimiter)"
+                        f"{name}, line {reader.line_num:,}: expected {len(layout.names)} columns, "
+                        f"found {len(row)} ({_shortened(row)}): mend the line, or pass delimiter= (--delimiter)"
                     )
     except UnicodeError as decoding:
         with _open_bytes(layout.path) as binary:
-            return _decoding_failure(
-                layout.path, layout.encoding, _located(binary, layout.encoding, decoding), b""
-            )
+            return _decoding_failure(layout.path, layout.encoding, _located(binary, layout.encoding, decoding), b"")
     except csv.Error:
         pass
     return f"{name} cannot be read as a table ({error}): an unclosed quote is the usual cause"
@@ -275,9 +275,7 @@ def _refuse_open_quote(layout: CsvLayout) -> None:
             return  # said by the caller
         except csv.Error as error:
             if "end of data" in str(error):
-                raise InputError(
-                    f"{layout.path.name}, line {line + 1:,}: a quote is opened and never closed"
-                ) from None
+                raise InputError(f"{layout.path.name}, line {line + 1:,}: a quote is opened and never closed") from None
 
 
 def _open_text(layout: CsvLayout) -> TextIO:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -37,7 +39,8 @@ class Decoder(nn.Module):
         return self.pair_logits(sources, targets, generator)
 
     def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
-        raise NotImplementedError  # abstract: what a decoder is
+        """Logits of pairs after the maps; the one method that a decoder defines."""
+        raise NotImplementedError
 
 
 class HadamardMLP(Decoder):
@@ -47,13 +50,12 @@ class HadamardMLP(Decoder):
         super().__init__(size, directed=directed)
         self.settings = settings
         widths = [size] + [settings.width] * (settings.depth - 1)
-        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True))
-        self.norms = nn.ModuleList(
-            nn.LayerNorm(b) if settings.norm else nn.Identity() for b in widths[1:]
-        )
+        self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
+        self.norms = nn.ModuleList(nn.LayerNorm(b) if settings.norm else nn.Identity() for b in widths[1:])
         self.output = nn.Linear(widths[-1], 1)
 
     def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
+        """MLP(y_i ⊙ y_j)."""
         x = sources * targets
         for linear, norm in zip(self.hidden, self.norms, strict=True):
             step = dropout(F.relu(norm(linear(x))), self.settings.dropout, generator)
@@ -70,6 +72,7 @@ class DotDecoder(Decoder):
         self.bias = nn.Parameter(torch.zeros(()))
 
     def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
+        """y_iᵀ y_j · scale + bias."""
         return (sources * targets).sum(-1) * self.log_scale.exp() + self.bias
 
 
@@ -82,6 +85,7 @@ class DistanceDecoder(Decoder):
         self.bias = nn.Parameter(torch.tensor(2.0))
 
     def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
+        """bias - scale ‖y_i - y_j‖²."""
         return self.bias - (sources - targets).square().sum(-1) * self.log_scale.exp()
 
 

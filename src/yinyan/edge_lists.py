@@ -36,7 +36,7 @@ def merge_edges(
     times: Times | None = None,
     directed: bool = False,
 ) -> MergedEdges:
-    """Drop self loops and edges of weight zero, and merge repeated edges (weights added, earliest time kept)."""
+    """Drop self loops and edges of weight zero; merge repeated edges (weights added, earliest time kept)."""
     notes = []
     dropped = source == target
     if dropped.any():
@@ -64,24 +64,18 @@ def merge_edges(
     return MergedEdges(pairs, _single_precision(weights), times, tuple(notes))
 
 
-def checked_weights(
-    values: Any, name_of: Callable[[int], str], what: str = "weight"
-) -> npt.NDArray[np.float64]:
+def checked_weights(values: Any, name_of: Callable[[int], str], what: str = "weight") -> npt.NDArray[np.float64]:
     """Weights as numbers; a missing, infinite or negative one is refused by its row."""
     weights = np.asarray(values)
     if weights.dtype.kind not in "biuf" or weights.ndim != 1:
-        raise InputError(
-            f"{what} needs to be one number an edge (got {weights.dtype}, shape {weights.shape})"
-        )
+        raise InputError(f"{what} needs to be one number an edge (got {weights.dtype}, shape {weights.shape})")
     weights = weights.astype(np.float64)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
         position = int(np.argmax(bad))
         value = weights[position]
         problem = "missing" if np.isnan(value) else "infinite" if np.isinf(value) else f"negative ({value:g})"
-        raise InputError(
-            f"{what} is {problem} in {name_of(position)}: weights need to be finite and not negative"
-        )
+        raise InputError(f"{what} is {problem} in {name_of(position)}: weights need to be finite and not negative")
     return weights
 
 
@@ -95,9 +89,7 @@ def checked_times(values: Any, name_of: Callable[[int], str], what: str = "time"
             raise InputError(f"{what} is missing in {name_of(int(np.argmax(np.isnat(times))))}")
         return times.astype("datetime64[s]").astype(np.int64)
     if times.dtype.kind not in "iuf" or times.ndim != 1:
-        raise InputError(
-            f"{what} needs to be one number or date an edge (got {times.dtype}, shape {times.shape})"
-        )
+        raise InputError(f"{what} needs to be one number or date an edge (got {times.dtype}, shape {times.shape})")
     if times.dtype.kind != "f":
         return times.astype(np.int64)
     times = times.astype(np.float64)
@@ -143,7 +135,6 @@ def _single_precision(weights: npt.NDArray[np.float64] | None) -> npt.NDArray[np
         return None
     limits = np.finfo(np.float32)
     if len(weights) and weights.max() > limits.max:
-        raise InputError(
-            f"a weight, or a sum of merged ones, is too large ({weights.max():g}): divide the weights"
-        )
-    return np.maximum(weights, limits.tiny).astype(np.float32)
+        raise InputError(f"a weight, or a sum of merged ones, is too large ({weights.max():g}): divide the weights")
+    single: npt.NDArray[np.float32] = np.maximum(weights, limits.tiny).astype(np.float32)
+    return single

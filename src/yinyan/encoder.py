@@ -60,7 +60,10 @@ class BaseModel(nn.Module):
             blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
         x = blocks[-1]
         for block in reversed(blocks[:-1]):  # Horner: X0 + Ã (X1 + Ã (X2 + …))
-            x = block + terms.links.adjacency.product(x)
+            around = terms.links.adjacency.product(x)
+            if self.settings.self_loops:  # they cancel in D - A, so that the operator does not hold them
+                around = around + (1 - terms.links.diagonal) * x
+            x = block + around
         x = x + self.bias
         for linear in self.rest:
             x = linear(dropout(F.relu(x), self.settings.dropout, generator))
@@ -169,7 +172,7 @@ def _inverse(function: str, value: float) -> float:
     """The free parameter that `function` maps to `value`."""
     if function == "no":
         return value
-    if value <= 0 or function == "sigmoid" and value >= 1:
+    if value <= 0 or (function == "sigmoid" and value >= 1):
         span = "between 0 and 1" if function == "sigmoid" else "above 0"
         raise SettingsError(
             f"encoder.repulsion: learned through {function} it starts {span} (got {value}; "

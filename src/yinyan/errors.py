@@ -7,6 +7,7 @@ __all__ = [
     "MissingExtraError",
     "NotFittedError",
     "SettingsError",
+    "StoppedError",
     "StoreError",
     "TrainingError",
     "UnknownNodeError",
@@ -32,6 +33,10 @@ class SettingsError(YinYanError):
 
 class TrainingError(YinYanError):
     """Training cannot start, or cannot go on."""
+
+
+class StoppedError(YinYanError):
+    """Work was asked to stop; the message says where it can go on from."""
 
 
 class StoreError(YinYanError):

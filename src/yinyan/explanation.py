@@ -68,7 +68,7 @@ def explain_pair(
         for _ in range(encoder.settings.num_steps):
             y = _gated_layer(encoder, y, f, terms, groups, opened)
         pair = encoder.finish(y[[source, target]])
-        return decoder(pair[0], pair[1])
+        return decoder(pair[0], pair[1])  # type: ignore[no-any-return]
 
     points, weights = np.polynomial.legendre.leggauss(_NODES)
     amounts = torch.zeros(sum(counts), dtype=f.dtype, device=f.device)

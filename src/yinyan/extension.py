@@ -44,9 +44,7 @@ class _Growth(NamedTuple):
     new_links: Rows  # (·, 2) rows of the grown graph
 
 
-def extend(
-    fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | None = None
-) -> Extension:
+def extend(fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | None = None) -> Extension:
     """`fitted` with new nodes, called `ids` or, without, by their place 0..m-1 as the first end of `links`."""
     count = _count(features, links, ids)
     ends = _ends(fitted.graph, links, ids, count)
@@ -61,9 +59,7 @@ def extend(
         fitted.settings,
         fitted.seed,
     )
-    grown = replace(
-        fitted, graph=growth.graph, message_edges=growth.message_edges, model=model, embeddings=embeddings
-    )
+    grown = replace(fitted, graph=growth.graph, message_edges=growth.message_edges, model=model, embeddings=embeddings)
     return Extension(grown, growth.new_rows)
 
 
@@ -88,7 +84,9 @@ def _ends(graph: Graph, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | None
         for side, end in enumerate(link):
             is_new = end in place and (ids is not None or side == 0)
             if ids is None and side == 0 and not is_new:
-                raise InputError(f"link {i} starts at new node {end!r}; the {count} new nodes are called 0..{count - 1}")
+                raise InputError(
+                    f"link {i} starts at new node {end!r}; the {count} new nodes are called 0..{count - 1}"
+                )
             found[i, side] = place[end] if is_new else graph.ids.row(end)
         if found[i].max() < n:
             raise InputError(f"link {i}, {link!r}, joins two known nodes: fit again to change what is known")

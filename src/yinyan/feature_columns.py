@@ -63,9 +63,7 @@ def plan_column(name: str, column: pa.ChunkedArray, ids: Ids | None = None) -> O
     return _plan_number(name, _numbers(name, column, ids))
 
 
-def column_block(
-    plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None
-) -> npt.NDArray[np.float32]:
+def column_block(plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None) -> npt.NDArray[np.float32]:
     """Encode a column: (rows, plan.width)."""
     block = np.zeros((len(column), plan.width), dtype=np.float32)
     if plan.kind == "category":
@@ -76,9 +74,7 @@ def column_block(
     elif plan.kind == "vector":
         missing, vectors = _vectors(plan.name, column, ids)
         if vectors.shape[1] != plan.size and len(vectors):
-            raise InputError(
-                f"column {plan.name!r} needs lists of {plan.size} numbers (got {vectors.shape[1]})"
-            )
+            raise InputError(f"column {plan.name!r} needs lists of {plan.size} numbers (got {vectors.shape[1]})")
         block[~missing, : plan.size] = vectors.reshape(-1, plan.size)
     else:
         values = _numbers(plan.name, typed_column(column), ids)
@@ -115,9 +111,7 @@ def _kind_of(kind: pa.DataType) -> Kind | None:
         return "vector" if types.is_boolean(inner) or _kind_of(inner) == "number" else None
     if types.is_boolean(kind):
         return "flag"
-    number = (
-        types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
-    )
+    number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_null(kind)
     return "number" if number or types.is_temporal(kind) else None
 
 
@@ -130,17 +124,13 @@ def _plan_number(name: str, values: npt.NDArray[np.float64]) -> Outcome:
     if low == high and not lost:
         return Outcome(None, "the same value in every row")
     if not (np.setdiff1d(known, [0.0, 1.0]).size):
-        note = (
-            f"{counted(lost, 'missing value')} filled with 0 and marked in a column of their own"
-            if lost
-            else ""
-        )
+        note = f"{counted(lost, 'missing value')} filled with 0 and marked in a further column" if lost else ""
         plan = ColumnPlan(name, "flag", has_missing=lost > 0)
         return Outcome(plan, note, int(known.sum()) + lost)
     size = max(abs(low), abs(high))  # so that squares stay finite
     mean = float((known / size).mean()) * size
     scale = float((known / size - mean / size).std()) * size or 1.0
-    note = f"{counted(lost, 'missing value')} filled with the mean {mean:.4g} and marked in a column of their own"
+    note = f"{counted(lost, 'missing value')} filled with the mean {mean:.4g} and marked in a further column"
     plan = ColumnPlan(name, "number", mean=mean, scale=scale, has_missing=lost > 0)
     return Outcome(plan, note if lost else "", len(values))
 
@@ -153,14 +143,8 @@ def _plan_category(name: str, column: pa.ChunkedArray) -> Outcome:
     if len(distinct) == 1 and not column.null_count:
         return Outcome(None, "the same value in every row")
     categories = tuple(sorted(distinct.to_pylist()))
-    note = (
-        f"{counted(column.null_count, 'missing value')} in a category of their own"
-        if column.null_count
-        else ""
-    )
-    plan = ColumnPlan(
-        name, "category", len(categories), has_missing=column.null_count > 0, categories=categories
-    )
+    note = f"{counted(column.null_count, 'missing value')} in a category of their own" if column.null_count else ""
+    plan = ColumnPlan(name, "category", len(categories), has_missing=column.null_count > 0, categories=categories)
     return Outcome(plan, note, len(column))
 
 
@@ -171,11 +155,7 @@ def _plan_vector(name: str, column: pa.ChunkedArray, ids: Ids | None) -> Outcome
     if not missing.any() and (vectors == vectors[0]).all():
         return Outcome(None, "the same value in every row")
     lost = int(missing.sum())
-    note = (
-        f"{counted(lost, 'missing vector')} filled with zeros and marked in a column of their own"
-        if lost
-        else ""
-    )
+    note = f"{counted(lost, 'missing vector')} filled with zeros and marked in a further column" if lost else ""
     plan = ColumnPlan(name, "vector", vectors.shape[1], has_missing=lost > 0)
     return Outcome(plan, note, int(np.count_nonzero(vectors)) + lost)
 
@@ -200,15 +180,11 @@ def _numbers(name: str, column: pa.ChunkedArray, ids: Ids | None) -> npt.NDArray
     if pa.types.is_boolean(kind):
         column = column.cast(pa.uint8())
     elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        column = pc.divide(
-            column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6
-        )
+        column = pc.divide(column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
     elif pa.types.is_time(kind):
         column = pc.divide(column.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
     elif pa.types.is_duration(kind):
-        column = pc.divide(
-            column.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6
-        )
+        column = pc.divide(column.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     _refuse_infinite(name, values, ids)
     return values
@@ -236,9 +212,7 @@ def _vectors(
     if not np.isfinite(values).all():
         place = int(np.argmax(~np.isfinite(values)))
         where = _row_name(int(present[place // size]), ids)
-        raise InputError(
-            f"column {name!r} holds a missing or infinite number at {where}, place {place % size}"
-        )
+        raise InputError(f"column {name!r} holds a missing or infinite number at {where}, place {place % size}")
     return missing, values.reshape(len(present), size)
 
 

@@ -36,12 +36,7 @@ class SparseFeatures:
         object.__setattr__(self, "indptr", np.ascontiguousarray(self.indptr, dtype=np.int64))
         object.__setattr__(self, "indices", np.ascontiguousarray(self.indices, dtype=np.int64))
         object.__setattr__(self, "values", np.ascontiguousarray(self.values, dtype=np.float32))
-        if (
-            self.indptr.ndim != 1
-            or not len(self.indptr)
-            or self.indptr[0] != 0
-            or (np.diff(self.indptr) < 0).any()
-        ):
+        if self.indptr.ndim != 1 or not len(self.indptr) or self.indptr[0] != 0 or (np.diff(self.indptr) < 0).any():
             raise InputError("'indptr' needs to begin with 0 and never fall")
         if not self.indptr[-1] == len(self.indices) == len(self.values):
             raise InputError(
@@ -72,9 +67,7 @@ class SparseFeatures:
     def to_dense(self) -> npt.NDArray[np.float32]:
         """Return the same matrix with its zeros."""
         dense = np.zeros(self.shape, dtype=np.float32)
-        np.add.at(
-            dense, (np.repeat(np.arange(self.num_rows), np.diff(self.indptr)), self.indices), self.values
-        )
+        np.add.at(dense, (np.repeat(np.arange(self.num_rows), np.diff(self.indptr)), self.indices), self.values)
         return dense
 
 
@@ -152,9 +145,7 @@ def _is_sparse(nonzero: int, shape: tuple[int, int]) -> bool:
 
 def _real(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind not in "biuf":
-        raise InputError(
-            f"features need to be real numbers (got {values.dtype}): encode text and dates first"
-        )
+        raise InputError(f"features need to be real numbers (got {values.dtype}): encode text and dates first")
     return values
 
 

@@ -26,10 +26,11 @@ _SPARSE_BELOW = 0.1  # share of nonzero entries
 class FeatureEncoder:
     """Turns a node table, without its id column, into a feature matrix, always in the same way.
 
-    Numbers are standardised, except columns of 0 and 1, which stay; a missing number becomes the mean, and a
-    further 0/1 column marks it. Text with few distinct values becomes one 0/1 column a value (a missing value is
-    one of them, a value unknown to `fit` is all zero). Lists of numbers are taken as they are. Dates become
-    seconds, and then numbers. Constant columns and nearly unique text are skipped, and `notes` says so.
+    Numbers are standardised, except columns of 0 and 1, which stay; a missing number becomes the mean, and
+    a further 0/1 column marks it. Text with few distinct values becomes one 0/1 column a value (a missing
+    value is one of them, a value unknown to `fit` is all zero). Lists of numbers are taken as they are.
+    Dates become seconds, and then numbers. Constant columns and nearly unique text are skipped, and `notes`
+    says so.
     """
 
     plans: tuple[ColumnPlan, ...] = ()
@@ -95,9 +96,7 @@ class FeatureEncoder:
     def from_dict(cls, form: Mapping[str, Any]) -> FeatureEncoder:
         """Read back what `to_dict` wrote."""
         try:
-            plans = tuple(
-                ColumnPlan(**{**plan, "categories": tuple(plan["categories"])}) for plan in form["columns"]
-            )
+            plans = tuple(ColumnPlan(**{**plan, "categories": tuple(plan["categories"])}) for plan in form["columns"])
             return cls(plans, bool(form["sparse"]), tuple(str(note) for note in form["notes"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"this is not the stored form of a feature encoder ({error!r})") from None

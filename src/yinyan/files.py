@@ -22,7 +22,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         yield temporary
         flush_to_disk(temporary)
-        os.replace(temporary, target)
+        temporary.replace(target)
     except OSError as error:
         raise write_error(target, error) from error
     finally:

@@ -17,7 +17,7 @@ from yinyan.calibration import Calibration, Method, fit_calibration
 from yinyan.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.decoder import build_decoder
 from yinyan.encoder import Encoder
-from yinyan.errors import TrainingError
+from yinyan.errors import StoppedError, TrainingError
 from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
 from yinyan.messages import MessageGraph
@@ -26,7 +26,7 @@ from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams, named_seed
 from yinyan.settings import Settings
 from yinyan.splits import Split
-from yinyan.tensors import feature_tensor, message_graph, training_data
+from yinyan.tensors import message_graph, training_data
 from yinyan.training import (
     EpochRecord,
     Model,
@@ -37,15 +37,11 @@ from yinyan.training import (
     train,
 )
 
-__all__ = ["Fitted", "Hooks", "TrainingStopped", "build_model", "embed_graph", "fit_model", "graph_fingerprint"]
+__all__ = ["Fitted", "Hooks", "build_model", "embed_graph", "fit_model", "graph_fingerprint"]
 
 Tracker = Callable[[Mapping[str, float], int], object]
 
 _CHECKPOINT_SECONDS = 60.0
-
-
-class TrainingStopped(TrainingError):
-    """Training was asked to stop; what it had is in the checkpoint, if there is one."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +51,7 @@ class Hooks:
     A tracker is any callable of (figures, step), such as `mlflow.log_metrics` or `wandb.log`.
     """
 
+    tell: Callable[[str], None] = lambda text: None  # what was chosen, before training starts
     on_start: Callable[[int, int], None] = lambda epochs, done: None
     on_epoch: Callable[[EpochRecord], None] = lambda record: None
     trackers: Sequence[Tracker] = ()
@@ -99,6 +96,8 @@ def fit_model(
 ) -> Fitted:
     """Train on the split's training links, keep the weights that validate best, and embed for use."""
     graph, started = split.graph, time.perf_counter()
+    for reason in reasons:
+        hooks.tell(f"chosen: {reason}")
     data = training_data(graph, split, device)
     model = build_model(settings, graph, seed).to(device)
     state = _trained(model, data, split, settings, seed, device, hooks)
@@ -186,7 +185,7 @@ def _trained(
     device: torch.device,
     hooks: Hooks,
 ) -> TrainingState:
-    """Run the loop with its checkpoints; raises TrainingStopped where it was asked to stop."""
+    """Run the loop with its checkpoints; raises StoppedError where it was asked to stop."""
     streams = Streams(seed, device)
     optimizer = build_optimizer(model, settings.training)
     marks = (graph_fingerprint(split.graph), split.protocol, split.seed, seed, settings.to_toml())
@@ -220,7 +219,7 @@ def _trained(
     if not state.finished:
         save()
         where = f"; its state is in '{hooks.checkpoint}'" if hooks.checkpoint else ""
-        raise TrainingStopped(f"training was stopped in epoch {state.epoch + 1}{where}")
+        raise StoppedError(f"training was stopped in epoch {state.epoch + 1}{where}")
     return state
 
 

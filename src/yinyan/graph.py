@@ -31,9 +31,10 @@ class Adjacency(NamedTuple):
 class Graph:
     """Nodes 0..num_nodes-1 with the caller's ids, and distinct edges between them, without self loops.
 
-    `edges` is (num_edges, 2), sorted by its first and then its second column. Undirected, it holds each pair once,
-    the smaller row first; directed, the source first. In a bipartite graph the rows of side 0 come before those of
-    side 1, so that the first column is side 0. `notes` says in plain words what was guessed, merged or left out.
+    `edges` is (num_edges, 2), sorted by its first and then its second column. Undirected, it holds each pair
+    once, the smaller row first; directed, the source first. In a bipartite graph the rows of side 0 come
+    before those of side 1, so that the first column is side 0. `notes` says in plain words what was guessed,
+    merged or left out.
     """
 
     ids: Ids
@@ -72,14 +73,14 @@ class Graph:
         delimiter: str | None = None,
         encoding: str = "utf-8",
     ) -> Graph:
-        """Build a graph from a table of edges, and perhaps one of nodes (paths, data frames, dicts of columns).
+        """Build a graph from a table of edges and perhaps one of nodes: paths, frames or dicts of columns.
 
-        Columns are given by name or position and guessed where they are not; `weight=False` and `time=False` turn
-        that off. Ids read from CSV are text unless `id_type` says otherwise. Repeated edges are merged (weights
-        added, the earliest time kept); self loops, edges of weight zero and rows that lack an end are dropped;
-        `notes` counts them all. `unmatched="keep"` allows nodes that only one of the two tables knows. In a
-        bipartite graph the source column is side 0; `prefixes=("user:", "item:")` keeps equal ids of the two sides
-        apart, and the node table then uses the prefixed ids.
+        Columns are given by name or position and guessed where they are not; `weight=False` and `time=False`
+        turn that off. Ids read from CSV are text unless `id_type` says otherwise. Repeated edges are merged
+        (weights added, the earliest time kept); self loops, edges of weight zero and rows that lack an end are
+        dropped; `notes` counts them all. `unmatched="keep"` allows nodes that only one of the two tables knows.
+        In a bipartite graph the source column is side 0; `prefixes=("user:", "item:")` keeps equal ids of the
+        two sides apart, and the node table then uses the prefixed ids.
         """
         from yinyan.graph_tables import Columns, TableOptions, graph_from_table
 
@@ -105,8 +106,8 @@ class Graph:
     ) -> Graph:
         """Build a graph from pairs of row numbers, (m, 2) or (2, m); a 2 by 2 array is read as two pairs.
 
-        Without `ids` the nodes are called 0, 1, ... Pairs of text ids are taken as well, and looked up in `ids`
-        if these are given.
+        Without `ids` the nodes are called 0, 1, ... Pairs of text ids are taken as well, and looked up in
+        `ids` if these are given.
         """
         from yinyan.graph_sources import graph_from_arrays
 
@@ -131,9 +132,7 @@ class Graph:
         return graph_from_networkx(graph, weight=weight, time=time, features=features)
 
     @classmethod
-    def from_scipy(
-        cls, matrix: Any, ids: Any = None, features: Any = None, directed: bool | None = None
-    ) -> Graph:
+    def from_scipy(cls, matrix: Any, ids: Any = None, features: Any = None, directed: bool | None = None) -> Graph:
         """Build a graph from a square sparse matrix; a symmetric one is undirected unless told otherwise."""
         from yinyan.graph_sources import graph_from_scipy
 
@@ -230,7 +229,8 @@ class Graph:
     def describe(self) -> str:
         """Return a short paragraph on the graph, and its notes."""
         parts = [
-            f"{self._kind()} graph: {counted(self.num_nodes, 'node')} ({self.ids.kind} ids), {counted(self.num_edges, 'edge')}"
+            f"{self._kind()} graph: {counted(self.num_nodes, 'node')} ({self.ids.kind} ids)",
+            counted(self.num_edges, "edge"),
         ]
         if self.num_left is not None:
             parts.append(f"sides of {self.num_left:,} and {self.num_nodes - self.num_left:,} nodes")
@@ -239,9 +239,7 @@ class Graph:
         parts += ["weighted edges"] if self.weights is not None else []
         parts += ["edge times"] if self.times is not None else []
         if isinstance(self.features, SparseFeatures):
-            share = (
-                100 * len(self.features.values) / max(1, self.features.num_rows * self.features.num_columns)
-            )
+            share = 100 * len(self.features.values) / max(1, self.features.num_rows * self.features.num_columns)
             parts.append(f"{self.features.num_columns:,} features ({share:.2g} % nonzero)")
         else:
             parts.append("no features" if self.features is None else f"{self.features.shape[1]:,} features")
@@ -249,7 +247,8 @@ class Graph:
 
     def __repr__(self) -> str:
         width = None if self.features is None else self.features.shape[1]
-        return f"Graph({self._kind().lower()}, nodes={self.num_nodes:,}, edges={self.num_edges:,}, features={width})"
+        size = f"nodes={self.num_nodes:,}, edges={self.num_edges:,}, features={width}"
+        return f"Graph({self._kind().lower()}, {size})"
 
     def _kind(self) -> str:
         return "Directed" if self.directed else "Bipartite" if self.is_bipartite else "Undirected"
@@ -271,9 +270,7 @@ def _check_edges(graph: Graph) -> None:
 def _check_values(graph: Graph) -> None:
     for name, values in (("weights", graph.weights), ("times", graph.times)):
         if values is not None and values.shape != (graph.num_edges,):
-            raise InputError(
-                f"{name!r} needs one entry an edge: {graph.num_edges:,} (got shape {values.shape})"
-            )
+            raise InputError(f"{name!r} needs one entry an edge: {graph.num_edges:,} (got shape {values.shape})")
     if graph.weights is not None:
         if graph.weights.dtype != np.float32:
             raise InputError(f"'weights' needs to be float32 (got {graph.weights.dtype})")
@@ -287,9 +284,7 @@ def _check_values(graph: Graph) -> None:
         raise InputError(f"'features' needs to be float32 (got {graph.features.dtype})")
     refuse_not_finite(graph.features)
     if graph.features.shape[0] != graph.num_nodes:
-        raise InputError(
-            f"'features' needs one row a node: {graph.num_nodes:,} (got {graph.features.shape[0]:,})"
-        )
+        raise InputError(f"'features' needs one row a node: {graph.num_nodes:,} (got {graph.features.shape[0]:,})")
 
 
 def _check_sides(graph: Graph) -> None:
@@ -297,9 +292,7 @@ def _check_sides(graph: Graph) -> None:
     if sides is None:
         return
     if graph.directed:
-        raise InputError(
-            "a graph is either directed or bipartite: edges of a bipartite one run from side 0 to side 1"
-        )
+        raise InputError("a graph is either directed or bipartite: edges of a bipartite one run from side 0 to side 1")
     if sides.dtype != np.int8 or sides.shape != (graph.num_nodes,) or not np.isin(sides, (0, 1)).all():
         raise InputError(f"'sides' needs to be int8, 0 or 1 for each of the {graph.num_nodes:,} nodes")
     if (np.diff(sides) < 0).any():

@@ -52,9 +52,7 @@ def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, fea
     weights = None
     if weight is not None and any(weight in data for _, _, data in links):
         lacking = sum(weight not in data for _, _, data in links)
-        notes += (
-            [f"weight 1 for {counted(lacking, 'edge')} without the attribute {weight!r}"] if lacking else []
-        )
+        notes += [f"weight 1 for {counted(lacking, 'edge')} without the attribute {weight!r}"] if lacking else []
         weights = [data.get(weight, 1.0) for _, _, data in links]
     times = None
     if time is not None:
@@ -70,9 +68,7 @@ def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, fea
 def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | None) -> Graph:
     """Build a graph from a square sparse matrix; see `Graph.from_scipy`."""
     if not hasattr(matrix, "tocoo"):
-        raise InputError(
-            f"expected a scipy sparse matrix (got {type(matrix).__name__}): see Graph.from_arrays"
-        )
+        raise InputError(f"expected a scipy sparse matrix (got {type(matrix).__name__}): see Graph.from_arrays")
     entries = matrix.tocoo()
     if entries.shape[0] != entries.shape[1]:
         raise InputError(f"an adjacency matrix needs to be square (got shape {entries.shape})")
@@ -80,9 +76,7 @@ def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | N
     if len(known) != entries.shape[0]:
         raise InputError(f"the matrix has {entries.shape[0]:,} rows, but there are {len(known):,} ids")
     source, target = entries.row.astype(np.int64), entries.col.astype(np.int64)
-    values = checked_weights(
-        entries.data, lambda place: f"entry ({source[place]}, {target[place]})", "the matrix"
-    )
+    values = checked_weights(entries.data, lambda place: f"entry ({source[place]}, {target[place]})", "the matrix")
     full = merge_edges(source, target, len(known), weights=values, directed=True)
     weights = np.zeros(0) if full.weights is None else full.weights.astype(np.float64)
     source, target = full.edges[:, 0], full.edges[:, 1]
@@ -95,9 +89,9 @@ def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | N
         upper = source < target
         source, target, weights = source[upper], target[upper], weights[upper]
     said = [note for note in full.notes if "repeated" not in note]
-    said += [
-        f"the matrix is {'' if symmetric else 'not '}symmetric: taken as {'un' if undirected else ''}directed"
-    ] * (directed is None)
+    said += [f"the matrix is {'' if symmetric else 'not '}symmetric: taken as {'un' if undirected else ''}directed"] * (
+        directed is None
+    )
     return _build(source, target, known, features, _unless_ones(weights), None, not undirected, None, said)
 
 
@@ -163,9 +157,7 @@ def _build(
             said.append("nodes were put in order: side 0, then side 1")
         _refuse_within_side(source, target, sides, ids)
     merged = merge_edges(source, target, len(ids), weights=weights, times=times, directed=directed)
-    return Graph(
-        ids, merged.edges, merged.weights, merged.times, matrix, sides, directed, notes=(*said, *merged.notes)
-    )
+    return Graph(ids, merged.edges, merged.weights, merged.times, matrix, sides, directed, notes=(*said, *merged.notes))
 
 
 def _pairs(edges: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Rows, Ids]:
@@ -209,9 +201,7 @@ def _named_pairs(pairs: Any, ids: Ids | None, num_nodes: int | None, features: A
 
 def _row_numbers(array: npt.NDArray[Any]) -> Rows:
     if array.dtype.kind not in "iu":
-        raise InputError(
-            f"edges need integer row numbers (got {array.dtype}): pass pairs of text ids as a list"
-        )
+        raise InputError(f"edges need integer row numbers (got {array.dtype}): pass pairs of text ids as a list")
     return array.astype(np.int64)
 
 
@@ -252,9 +242,7 @@ def _attribute(graph: Any, name: str) -> npt.NDArray[Any]:
     rows = [np.atleast_1d(as_numpy(data[name])) for _, data in graph.nodes(data=True)]
     odd = next((place for place, row in enumerate(rows) if row.shape != rows[0].shape or row.ndim != 1), None)
     if odd is not None:
-        raise InputError(
-            f"attribute {name!r} has shape {rows[odd].shape} at one node and {rows[0].shape} at another"
-        )
+        raise InputError(f"attribute {name!r} has shape {rows[odd].shape} at one node and {rows[0].shape} at another")
     return np.stack(rows) if rows else np.zeros((0, 0))
 
 
@@ -263,9 +251,7 @@ def _is_symmetric(pairs: Rows, weights: npt.NDArray[np.float64] | None, count: i
     keys = pairs[:, 0] * count + pairs[:, 1]
     reverse = pairs[:, 1] * count + pairs[:, 0]
     order = np.argsort(reverse)
-    return bool(
-        np.array_equal(keys, reverse[order]) and (weights is None or np.array_equal(weights, weights[order]))
-    )
+    return bool(np.array_equal(keys, reverse[order]) and (weights is None or np.array_equal(weights, weights[order])))
 
 
 def _unless_ones(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
@@ -279,9 +265,7 @@ def _pyg_weights(data: Any, count: int, notes: list[str]) -> npt.NDArray[np.floa
         if values is not None and len(values.shape) == 2 and values.shape[1] == 1:
             values = values.reshape(-1)
         if values is not None and len(values.shape) != 1:
-            notes.append(
-                f"edge_attr of shape {tuple(values.shape)} is not used: weights are one number an edge"
-            )
+            notes.append(f"edge_attr of shape {tuple(values.shape)} is not used: weights are one number an edge")
             return None
     if values is None:
         return None

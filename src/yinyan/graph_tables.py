@@ -52,9 +52,7 @@ class TableOptions:
         if self.directed and self.bipartite:
             raise InputError("a graph is either directed or bipartite (got both): leave one out")
         if self.prefixes is not None and not self.bipartite:
-            raise InputError(
-                "prefixes tell the two sides of a bipartite graph apart: pass bipartite=True as well"
-            )
+            raise InputError("prefixes tell the two sides of a bipartite graph apart: pass bipartite=True as well")
         if self.prefixes is not None and (len(self.prefixes) != 2 or self.prefixes[0] == self.prefixes[1]):
             raise InputError(f"prefixes need to be two different texts (got {self.prefixes!r})")
         for name, value, allowed in (
@@ -62,15 +60,11 @@ class TableOptions:
             ("id_type", self.id_type, ("keep", "text", "integer")),
         ):
             if value not in allowed:
-                raise InputError(
-                    f"{name!r} needs to be one of {', '.join(map(repr, allowed))} (got {value!r})"
-                )
+                raise InputError(f"{name!r} needs to be one of {', '.join(map(repr, allowed))} (got {value!r})")
 
     def open(self, source: Any, label: str) -> TableSource:
         """Open a table in the way these options say."""
-        return open_table(
-            source, header=self.header, delimiter=self.delimiter, encoding=self.encoding, label=label
-        )
+        return open_table(source, header=self.header, delimiter=self.delimiter, encoding=self.encoding, label=label)
 
 
 @dataclass(frozen=True)
@@ -110,9 +104,7 @@ def graph_from_table(edges: Any, nodes: Any, columns: Columns, options: TableOpt
     table = NodeTable(ids, None, None, ())
     if nodes is not None:
         described = options.open(nodes, "the node table")
-        table = read_nodes(
-            described, ids, columns.node_id, columns.features, options, edges_label=opened.label
-        )
+        table = read_nodes(described, ids, columns.node_id, columns.features, options, edges_label=opened.label)
     merged = merge_edges(
         source, target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
     )
@@ -147,9 +139,7 @@ def _choose_roles(opened: TableSource, columns: Columns) -> _Roles:
         else:
             target = guesses[1] if guesses[1] != source else spare[0]
     if source == target:
-        raise InputError(
-            f"source and target are the same column {source!r}: name two columns of {opened.label}"
-        )
+        raise InputError(f"source and target are the same column {source!r}: name two columns of {opened.label}")
     rest = [name for name in names if name not in (source, target)]
     chosen: list[str | None] = []
     for role, given, guess in (
@@ -221,19 +211,13 @@ def _values(
         if role in roles.guessed:
             notes.append(f"{opened.label}: column {name!r} holds no numbers and is not used as {role}")
             return None
-        raise InputError(
-            f"{what} needs numbers{' or dates like 2024-05-31' if role == 'time' else ''} (got {kind})"
-        )
+        raise InputError(f"{what} needs numbers{' or dates like 2024-05-31' if role == 'time' else ''} (got {kind})")
     if column.null_count:
         position = int(np.argmax(column.is_null().to_numpy()))
-        raise InputError(
-            f"{what} is missing in {name_of(position)}: fill it in, or pass {role}=False (--no-{role})"
-        )
+        raise InputError(f"{what} is missing in {name_of(position)}: fill it in, or pass {role}=False (--no-{role})")
     if dated:
         column = (
-            pc.floor_temporal(column.cast(pa.timestamp("us")), unit="second")
-            .cast(pa.timestamp("s"))
-            .cast(pa.int64())
+            pc.floor_temporal(column.cast(pa.timestamp("us")), unit="second").cast(pa.timestamp("s")).cast(pa.int64())
         )
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())

@@ -51,9 +51,7 @@ def recode(array: pa.Array, kind: Kind, wanted: Kind) -> pa.Array:
         return pa.nulls(len(array), stored)
     if wanted == "mixed":
         mark = pa.scalar("i" if kind == "integer" else "s", pa.large_string())
-        return pc.binary_join_element_wise(
-            mark, array.cast(pa.large_string()), pa.scalar("", pa.large_string())
-        )
+        return pc.binary_join_element_wise(mark, array.cast(pa.large_string()), pa.scalar("", pa.large_string()))
     if kind == "mixed":
         plain = plain_ids(array, kind)
         if wanted == "text":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from os.path import commonprefix
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -156,7 +155,7 @@ class Ids:
         for candidate in self._candidates(value):
             matcher.set_seq1(str(candidate))
             if candidate != value and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE:
-                scored.append((matcher.ratio(), len(commonprefix([text, str(candidate)])), candidate))
+                scored.append((matcher.ratio(), _shared_prefix(text, str(candidate)), candidate))
         scored.sort(key=lambda entry: entry[:2], reverse=True)
         return [candidate for _, _, candidate in scored[:k]]
 
@@ -226,7 +225,7 @@ class Ids:
         return row if self._array[row].as_py() == stored else -1
 
     def _candidates(self, value: Id) -> list[Id]:
-        """Ids worth comparing with an unknown one: all of a small graph, else sort neighbours of its prefixes."""
+        """Ids to compare with an unknown one: all of a small graph, else those next to its prefixes."""
         if len(self) <= _ALL_CANDIDATES:
             return self.take(range(len(self)))
         places: set[int] = set(range(0, len(self), len(self) // 100))
@@ -270,6 +269,12 @@ def _refuse_duplicates(array: pa.Array, kind: Kind) -> None:
         repeated = encoded.indices.to_numpy() != np.arange(len(array))
         value = plain_ids(array.slice(int(np.argmax(repeated)), 1), kind)[0]
         raise InputError(f"id {value!r} occurs more than once: node ids must be distinct")
+
+
+def _shared_prefix(first: str, second: str) -> int:
+    """How many characters two texts begin with in common."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def _spelled_integer(text: str) -> int | None:

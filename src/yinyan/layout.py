@@ -135,7 +135,8 @@ def _affinities(components: NDArray[np.float64]) -> Floats:
     affinity = np.zeros((n, n), np.float32)
     np.put_along_axis(affinity, near, shares.astype(np.float32), axis=1)
     affinity = affinity + affinity.T
-    return affinity / affinity.sum()
+    shared: Floats = affinity / affinity.sum()
+    return shared
 
 
 def _calibrated(distance: NDArray[np.float64], perplexity: float) -> NDArray[np.float64]:
@@ -143,6 +144,7 @@ def _calibrated(distance: NDArray[np.float64], perplexity: float) -> NDArray[np.
     distance = distance - distance.min(1, keepdims=True)
     low, high = np.zeros((len(distance), 1)), np.full((len(distance), 1), np.inf)
     precision = 1.0 / np.maximum(distance.mean(1, keepdims=True), 1e-12)
+    share: NDArray[np.float64] = np.ones_like(distance)
     for _ in range(60):
         share = np.exp(-precision * distance)
         total = share.sum(1, keepdims=True)

@@ -46,6 +46,7 @@ class MessageGraph:
 
     @property
     def num_nodes(self) -> int:
+        """How many nodes there are, with links or without."""
         return self.structure.num_nodes
 
     def terms(
@@ -133,6 +134,7 @@ class MessageGraph:
         return draw_pairs(self.known, m, generator, sources=sources, hidden=hidden)
 
     def to(self, device: torch.device) -> MessageGraph:
+        """The same graph on a device."""
         return MessageGraph(
             self.pairs.to(device), self.weights.to(device), self.structure.to(device), self.known.to(device)
         )

@@ -76,9 +76,7 @@ def read_nodes(
     return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes))
 
 
-def id_values(
-    column: pa.ChunkedArray, id_type: Literal["keep", "text", "integer"], what: str
-) -> pa.ChunkedArray:
+def id_values(column: pa.ChunkedArray, id_type: Literal["keep", "text", "integer"], what: str) -> pa.ChunkedArray:
     """A column of ids, cast if asked to."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -129,8 +127,8 @@ def _match(
         )
     if options.unmatched == "error" and len(extra):
         raise InputError(
-            f"{label} describes {_some(described, extra)} that {edges_label} never mentions: remove the rows, "
-            'or pass unmatched="keep" (--keep-unmatched) to keep nodes without an edge'
+            f"{label} describes {_some(described, extra)} that {edges_label} never mentions: remove the "
+            'rows, or pass unmatched="keep" (--keep-unmatched) to keep nodes without an edge'
         )
     if options.bipartite and len(extra):
         raise InputError(
@@ -140,9 +138,7 @@ def _match(
     if len(lacking):
         notes.append(f"{label} lacks {_some(ids, lacking)}: the features are treated as missing")
     if len(extra):
-        notes.append(
-            f"{edges_label} never mentions {_some(described, extra)} of {label}: kept without an edge"
-        )
+        notes.append(f"{edges_label} never mentions {_some(described, extra)} of {label}: kept without an edge")
         ids = ids.concat(described.select(extra))
         rows = np.concatenate([rows, extra])
     return ids, rows

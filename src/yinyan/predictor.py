@@ -93,7 +93,9 @@ class LinkPredictor:
 
     # -- fitting -------------------------------------------------------------------------------------------
 
-    def fit(self, graph: Graph, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None) -> LinkPredictor:
+    def fit(
+        self, graph: Graph, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None
+    ) -> LinkPredictor:
         """Learn from the links of `graph`, from scratch; returns self.
 
         A tenth of the links is held out to choose the weights and to calibrate probabilities; the final embeddings
@@ -167,7 +169,11 @@ class LinkPredictor:
         pool = None if among is None else np.unique(ids.rows(list(among)))
         found = [
             exact_top_k(
-                fitted.model.decoder, fitted.embeddings, int(s), candidate_rows(fitted.graph, int(s), pool, known=known), int(k)
+                fitted.model.decoder,
+                fitted.embeddings,
+                int(s),
+                candidate_rows(fitted.graph, int(s), pool, known=known),
+                int(k),
             )
             for s in sources
         ]
@@ -249,7 +255,9 @@ class LinkPredictor:
         vectors: NDArray[np.float32] = fitted.embeddings[torch.from_numpy(rows)].cpu().numpy()
         return vectors[0] if _is_id(nodes) else vectors
 
-    def embed_new(self, features: Any, edges: Iterable[tuple[Id, Id]], *, ids: Sequence[Id] | None = None) -> NDArray[np.float32]:
+    def embed_new(
+        self, features: Any, edges: Iterable[tuple[Id, Id]], *, ids: Sequence[Id] | None = None
+    ) -> NDArray[np.float32]:
         """Vectors (m, d) of m unseen nodes: the layers run again on the extended graph, nothing is retrained.
 
         `features` has a row for each new node (a matrix, or a table with the columns the model was trained on; None

@@ -45,9 +45,7 @@ def csr_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor) -> T
     """Sparse (CSR) times dense, by the fastest kernel of y's device."""
     if y.device.type == "cpu":
         # within 8 % of hand-written AVX-512, and in every torch build
-        return F.embedding_bag(
-            columns, y, indptr, mode="sum", per_sample_weights=values, include_last_offset=True
-        )
+        return F.embedding_bag(columns, y, indptr, mode="sum", per_sample_weights=values, include_last_offset=True)
     if y.device.type == "cuda":
         size = (indptr.numel() - 1, y.shape[0])
         matrix = torch.sparse_csr_tensor(indptr, columns, values, size, check_invariants=False)
@@ -81,7 +79,7 @@ class SymmetricOperator:
 
     def product(self, y: Tensor) -> Tensor:
         """S Y, differentiable in Y."""
-        return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y)  # type: ignore[no-any-return,no-untyped-call]
+        return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y)  # type: ignore[no-any-return]
 
     def add_product(self, out: Tensor, y: Tensor, factor: float) -> None:
         """out += factor · S Y."""
@@ -149,16 +147,25 @@ class _Combination(torch.autograd.Function):
         if y is not None:  # only where repulsion is learned
             dots = _row_dots(grad, y)
             to_own = dots[:, None]
-            to_pushes = -torch.stack([graph.inner(grad, y, dots) for graph in non_links])
+            to_pushes = torch.zeros_like(pushes)
+            for k, graph in enumerate(non_links):
+                to_pushes[k] = -graph.inner(grad, y, dots)
         return to_y, to_f, to_own, None, None, None, to_pushes, *([None] * len(non_links))
 
 
 def combine(
-    y: Tensor, f: Tensor, own: Tensor, base: Tensor, pull: float, links: Operator, pushes: Tensor, non_links: tuple[Operator, ...]
+    y: Tensor,
+    f: Tensor,
+    own: Tensor,
+    base: Tensor,
+    pull: float,
+    links: Operator,
+    pushes: Tensor,
+    non_links: tuple[Operator, ...],
 ) -> Tensor:
     """C1 Y + C2 f + c3 S Y - Σ_k c4_k S_k Y with C1 = diag(own) and C2 = diag(base), differentiable in Y, f,
     `own` (n, 1) and `pushes` (K,)."""
-    return _Combination.apply(y, f, own, base, pull, links, pushes, *non_links)  # type: ignore[no-any-return,no-untyped-call]
+    return _Combination.apply(y, f, own, base, pull, links, pushes, *non_links)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -193,6 +200,7 @@ class EdgeStructure:
         return SymmetricOperator(self.indptr, self.columns, values)
 
     def to(self, device: torch.device) -> EdgeStructure:
+        """The same structure on a device."""
         moved = (t.to(device) for t in (self.indptr, self.rows, self.columns, self.pair_of_slot))
         return EdgeStructure(self.num_nodes, *moved)
 
@@ -228,6 +236,7 @@ class SparseMatrix:
 
     @classmethod
     def from_csr(cls, indptr: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> SparseMatrix:
+        """From compressed rows; the places of the transpose are found once."""
         order = torch.argsort(columns, stable=True)
         rows = torch.repeat_interleave(torch.arange(indptr.numel() - 1), indptr.diff())
         turned = F.pad(torch.bincount(columns, minlength=num_columns).cumsum(0), (1, 0))
@@ -235,14 +244,16 @@ class SparseMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
         return self.indptr.numel() - 1, self.num_columns
 
     def product(self, weight: Tensor, values: Tensor | None = None) -> Tensor:
         """X W (c × h -> n × h), with `values` in the place of X's own where given (dropout)."""
         values = self.values if values is None else values
-        return _SparseTimesDense.apply(self, values.to(weight.dtype), weight)  # type: ignore[no-any-return,no-untyped-call]
+        return _SparseTimesDense.apply(self, values.to(weight.dtype), weight)  # type: ignore[no-any-return]
 
     def to(self, device: torch.device) -> SparseMatrix:
+        """The same matrix on a device."""
         return SparseMatrix(
             self.indptr.to(device),
             self.columns.to(device),

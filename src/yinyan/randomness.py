@@ -39,6 +39,7 @@ class Streams:
         return {use: generator.get_state() for use, generator in self._generators.items()}
 
     def restore(self, state: dict[str, Tensor]) -> None:
+        """Go on from where `state` was taken."""
         for use, generator in self._generators.items():
             generator.set_state(state[use])
 

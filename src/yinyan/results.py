@@ -75,7 +75,10 @@ class Recommendations(Sequence[Recommendation]):
         return pd.DataFrame({name: list(values) for name, values in columns.items()})
 
     def _rows(self) -> list[list[str]]:
-        return [[str(r.source), str(r.target), f"{r.score:.3f}", str(r.rank)] for r in map(self.__getitem__, range(min(len(self), _SHOWN)))]
+        return [
+            [str(r.source), str(r.target), f"{r.score:.3f}", str(r.rank)]
+            for r in map(self.__getitem__, range(min(len(self), _SHOWN)))
+        ]
 
     def __repr__(self) -> str:
         if not len(self):
@@ -127,7 +130,9 @@ class Explanation:
             for c in self.contributions[:_SHOWN]
         ]
         more = len(self.contributions) - _SHOWN
-        table = text_table(["end", "", "neighbour", "moved the score by"], rows, right=(3,)) if rows else "(no neighbours)"
+        table = (
+            text_table(["end", "", "neighbour", "moved the score by"], rows, right=(3,)) if rows else "(no neighbours)"
+        )
         return "\n".join([head, alone, table, *([f"… and {more:,} smaller ones"] if more > 0 else [])])
 
     def to_dict(self) -> dict[str, object]:
@@ -141,7 +146,9 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: S
     shown = [[cell.replace("\r", "\\r").replace("\n", "\\n") for cell in row] for row in [header, *rows]]
     widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
     lines = [
-        "  ".join(cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+        "  ".join(
+            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
         for row in shown
     ]
     return "\n".join(line.rstrip() for line in lines)

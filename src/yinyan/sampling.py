@@ -33,6 +33,7 @@ class KnownPairs:
     def from_pairs(
         cls, pairs: Tensor, num_nodes: int, num_left: int | None = None, *, directed: bool = False
     ) -> KnownPairs:
+        """From (m, 2) pairs in any order."""
         keys, order = _keys(pairs, num_nodes, directed).sort()
         return cls(num_nodes, keys, order, num_left, directed)
 
@@ -46,9 +47,8 @@ class KnownPairs:
         return found if hidden is None else found & ~hidden[self.order[place]]
 
     def to(self, device: torch.device) -> KnownPairs:
-        return KnownPairs(
-            self.num_nodes, self.keys.to(device), self.order.to(device), self.num_left, self.directed
-        )
+        """The same set on a device."""
+        return KnownPairs(self.num_nodes, self.keys.to(device), self.order.to(device), self.num_left, self.directed)
 
 
 def draw_pairs(
@@ -81,8 +81,13 @@ def draw_pairs(
 
 def distinct_pairs(known: KnownPairs, count: int, generator: torch.Generator) -> Tensor:
     """Up to `count` different non-links; fewer only where the graph has no more."""
-    found = torch.empty(0, dtype=torch.long, device=known.keys.device)
     n, tries = known.num_nodes, 0
+    possible = _num_possible(known)
+    left_over = possible - known.keys.numel()
+    if count and n <= _ENUMERABLE and left_over < max(4 * count, possible // 4):
+        free = _free_pairs(known, None)  # rejection would take minutes to find the last few
+        return free[torch.randperm(free.shape[0], generator=generator, device=free.device)[:count]]
+    found = torch.empty(0, dtype=torch.long, device=known.keys.device)
     while found.numel() < count and tries < 2 * _ROUNDS:
         drawn = _keys(draw_pairs(known, count, generator), n, known.directed)
         fresh = torch.cat([found, drawn])
@@ -115,9 +120,24 @@ def _rejected(known: KnownPairs, pairs: Tensor, hidden: Tensor | None) -> Tensor
 
 def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: Tensor | None) -> Tensor:
     """The last resort on graphs that are nearly full: list the non-links and draw among them."""
+    if known.num_nodes > _ENUMERABLE:
+        raise TrainingError(
+            f"non-links are too rare to sample ({known.num_nodes:,} nodes, {known.keys.numel():,} links)"
+        )
+    free = _free_pairs(known, hidden)
+    return free[torch.randint(free.shape[0], (count,), generator=generator, device=free.device)]
+
+
+def _num_possible(known: KnownPairs) -> int:
+    n, left = known.num_nodes, known.num_left
+    if left is not None:
+        return left * (n - left)
+    return n * (n - 1) if known.directed else n * (n - 1) // 2
+
+
+def _free_pairs(known: KnownPairs, hidden: Tensor | None) -> Tensor:
+    """All non-links."""
     n, device = known.num_nodes, known.keys.device
-    if n > _ENUMERABLE:
-        raise TrainingError(f"non-links are too rare to sample ({n:,} nodes, {known.keys.numel():,} links)")
     free = torch.triu_indices(n, n, offset=1, device=device).T
     if known.directed:
         free = torch.cat([free, free.flip(1)])
@@ -126,7 +146,7 @@ def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: T
     free = free[~known.contains(free, hidden)]
     if not free.numel():
         raise TrainingError("the graph is complete: every pair is linked, so there is no link left to predict")
-    return free[torch.randint(free.shape[0], (count,), generator=generator, device=device)]
+    return free
 
 
 def _keys(pairs: Tensor, num_nodes: int, directed: bool) -> Tensor:

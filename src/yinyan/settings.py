@@ -48,7 +48,9 @@ class EncoderSettings(_Checked):
         "both", "what f reads: given features, learned embeddings, both, or fixed random features"
     )  # a small embedding beside the features tells apart nodes with equal features
     hidden_size: int = _option(256, "width of f and of the embeddings", low=1)  # 512 gains little on small graphs
-    embedding_size: int = _option(64, "width of the learned (or random) input embeddings", low=1)  # small beside features
+    embedding_size: int = _option(
+        64, "width of the learned (or random) input embeddings", low=1
+    )  # small beside features
     num_layers: int = _option(1, "layers of the base model f", low=1)  # linear f generalises best on bag-of-words
     sign_hops: int = _option(0, "neighbourhood powers fed to f (SIGN features)", low=0)  # the steps do this already
     num_steps: int = _option(4, "descent steps (graph layers) T; 0 ignores the graph", low=0)  # 2-8 are all good
@@ -68,7 +70,9 @@ class EncoderSettings(_Checked):
     expected_negatives: bool = _option(
         True, "use the mean of all negative graphs instead of samples"
     )  # deterministic, and free
-    margin: float | None = _option(None, "bound of the repulsion energy per link (gamma), or none", low=0)  # as the paper ran
+    margin: float | None = _option(
+        None, "bound of the repulsion energy per link (gamma), or none", low=0
+    )  # as the paper ran
     self_loops: bool = _option(False, "add a self loop to every node of the message graph")  # anchoring does its work
     feature_dropout: float = _option(0.5, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
     dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # not inside the descent
@@ -102,14 +106,18 @@ class TrainingSettings(_Checked):
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "learning rate over the epochs")  # ends calm
     warmup: float = _option(0.05, "share of the steps that warm the learning rate up", low=0, high=1)  # deep decoders
     clip_norm: float = _option(1.0, "largest gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
-    loss: Literal["paper", "auc", "hinge", "logrank", "infonce"] = _option("paper", "the training loss")  # best or equal
+    loss: Literal["paper", "auc", "hinge", "logrank", "infonce"] = _option(
+        "paper", "the training loss"
+    )  # best or equal
     loss_negatives: int = _option(3, "sampled non-links per target link in the loss", low=1)  # three beat one
     loss_sampler: Literal["global", "source"] = _option("global", "how the loss draws non-links")  # as they are judged
     mask_targets: bool = _option(
         True, "hide a step's target links from its message graph"
     )  # else the model learns to copy its input
     validation_share: float = _option(0.1, "share of the links held out by fit", above=0, high=0.5)  # clean's 10 %
-    validation_negatives: int = _option(20_000, "sampled non-links for validation", low=1)  # few make the best epoch luck
+    validation_negatives: int = _option(
+        20_000, "sampled non-links for validation", low=1
+    )  # few make the best epoch luck
     evaluate_every: int = _option(1, "epochs between validations", low=1)  # one forward pass, cheap beside an epoch
     patience: int = _option(20, "validations without progress before stopping; 0 for never", low=0)  # noise is wide
     inference_samples: int = _option(1, "negative samples averaged at inference", low=1)  # one says what moves
@@ -156,7 +164,7 @@ GROUPS: dict[str, type[EncoderSettings] | type[DecoderSettings] | type[TrainingS
 def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
     """Overrides from a TOML file: `[encoder]`, `[decoder]` and `[training]`, each complete or partial."""
     try:
-        document = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        document: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read the settings file '{path}': {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -193,14 +201,16 @@ def _checked_value(path: str, f: dataclasses.Field[Any], value: Any, owner: type
     kinds, choices = allowed_kinds(hint)
     if value == "none" and type(None) in kinds:
         return None
-    if value is None and type(None) in kinds or isinstance(value, str) and value in choices:
+    if (value is None and type(None) in kinds) or (isinstance(value, str) and value in choices):
         return value
-    if isinstance(value, bool) != (bool in kinds) or not isinstance(value, tuple(kinds) + ((int,) if float in kinds else ())):
+    if isinstance(value, bool) != (bool in kinds) or not isinstance(
+        value, tuple(kinds) + ((int,) if float in kinds else ())
+    ):
         raise SettingsError(f"{path}: needs to be {_in_words(f, kinds, choices)} (got {value!r})")
     low, above, high = f.metadata["low"], f.metadata["above"], f.metadata["high"]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        outside = low is not None and value < low or above is not None and value <= above
-        if outside or high is not None and value > high or not math.isfinite(value):
+        outside = (low is not None and value < low) or (above is not None and value <= above)
+        if outside or (high is not None and value > high) or not math.isfinite(value):
             raise SettingsError(f"{path}: needs to be {_in_words(f, kinds, choices)} (got {value!r})")
         return float(value) if float in kinds else value
     return value

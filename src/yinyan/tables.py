@@ -141,7 +141,7 @@ def write_parquet(table: pa.Table, path: str | os.PathLike[str]) -> None:
             pq.write_table(table, file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
@@ -168,18 +168,14 @@ def _parquet_file(path: Path) -> Any:
     try:
         return pq.ParquetFile(path)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{path.name} is a damaged Parquet file ({error}): is the download complete?"
-        ) from None
+        raise InputError(f"{path.name} is a damaged Parquet file ({error}): is the download complete?") from None
 
 
 def _read_parquet(path: Path, columns: list[str]) -> pa.Table:
     try:
         return _parquet_file(path).read(columns=columns)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{path.name} is a damaged Parquet file ({error}): is the download complete?"
-        ) from None
+        raise InputError(f"{path.name} is a damaged Parquet file ({error}): is the download complete?") from None
 
 
 def _from_frame(source: Any, label: str) -> pa.Table:
@@ -189,9 +185,7 @@ def _from_frame(source: Any, label: str) -> pa.Table:
             table = source
         elif isinstance(source, Mapping):
             table = pa.table({str(name): _plain_column(column) for name, column in source.items()})
-        elif hasattr(source, "__arrow_c_stream__") or isinstance(
-            source, (pa.RecordBatch, pa.RecordBatchReader)
-        ):
+        elif hasattr(source, "__arrow_c_stream__") or isinstance(source, (pa.RecordBatch, pa.RecordBatchReader)):
             table = pa.table(source)
         elif type(source).__module__.startswith("pandas"):
             table = pa.Table.from_pandas(source)
@@ -238,9 +232,7 @@ def _without_views(table: pa.Table) -> pa.Table:
         if pa.types.is_dictionary(kind) and kind.value_type in plain:
             wanted = plain[kind.value_type]
             chunks = [
-                pa.DictionaryArray.from_arrays(
-                    chunk.indices, chunk.dictionary.cast(wanted)
-                ).dictionary_decode()
+                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary.cast(wanted)).dictionary_decode()
                 for chunk in column.chunks
             ]
             table = table.set_column(place, name, pa.chunked_array(chunks, wanted))

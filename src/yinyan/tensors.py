@@ -27,7 +27,7 @@ def pick_device(name: str) -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise SettingsError(f"'device' needs to be 'auto', 'cpu', 'cuda' or 'mps' (got {name!r})") from error
-    if device.type == "cuda" and not torch.cuda.is_available() or device.type == "mps" and not mps:
+    if (device.type == "cuda" and not torch.cuda.is_available()) or (device.type == "mps" and not mps):
         raise SettingsError(f"'device' is {name!r}, and torch finds none here (use 'auto' or 'cpu')")
     return device
 
@@ -72,9 +72,7 @@ def training_data(graph: Graph, split: Split, device: torch.device) -> TrainingD
     )
 
 
-def _messages(
-    graph: Graph, chosen: NDArray[np.int64], device: torch.device
-) -> tuple[MessageGraph, NDArray[np.int64]]:
+def _messages(graph: Graph, chosen: NDArray[np.int64], device: torch.device) -> tuple[MessageGraph, NDArray[np.int64]]:
     """The message graph, and the unordered pair that each chosen link became."""
     links = graph.edges[chosen]
     weights = None if graph.weights is None else graph.weights[chosen]

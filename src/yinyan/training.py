@@ -98,6 +98,7 @@ def train(
     num_targets = data.targets.shape[0]
     batch_size = _batch_size(settings, num_targets)
     steps_per_epoch = math.ceil(num_targets / batch_size)
+    num_steps = settings.epochs * steps_per_epoch
 
     while not state.finished:
         if state.order is None:
@@ -107,14 +108,15 @@ def train(
         while state.position < num_targets:
             batch = state.order[state.position : state.position + batch_size].to(data.targets.device)
             done = state.epoch * steps_per_epoch + state.position // batch_size
-            rate = learning_rate(settings, done, settings.epochs * steps_per_epoch)
+            rate = learning_rate(settings, done, num_steps)
             loss = _step(model, data, settings, streams, optimizer, batch, rate)
             state.loss_sum += loss * batch.numel()
             state.position += batch.numel()
             if not on_step(state):
                 return state
         state.epoch, state.order = state.epoch + 1, None
-        record = EpochRecord(state.epoch, state.loss_sum / num_targets, rate)
+        last_rate = learning_rate(settings, state.epoch * steps_per_epoch - 1, num_steps)
+        record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
             record = _validate(model, data, record, streams)
             _remember_best(state, model, record)
@@ -155,7 +157,7 @@ def _step(
             "lower encoder.repulsion, or lower training.learning_rate"
         )
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     if settings.clip_norm:
         nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
     for group in optimizer.param_groups:

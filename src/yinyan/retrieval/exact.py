@@ -24,9 +24,7 @@ class TopK(NamedTuple):
 
 
 @torch.no_grad()
-def exact_top_k(
-    decoder: Decoder, embeddings: Tensor, source: int, candidates: NDArray[np.int64], k: int
-) -> TopK:
+def exact_top_k(decoder: Decoder, embeddings: Tensor, source: int, candidates: NDArray[np.int64], k: int) -> TopK:
     """The `k` best of `candidates` (sorted rows) for one source, or all of them if there are fewer."""
     scores = np.empty(candidates.size, dtype=np.float32)
     own = embeddings[source]

@@ -1,0 +1,5 @@
+"""`python -m yinyan` is the command line."""
+
+from yinyan.cli import main
+
+main()
