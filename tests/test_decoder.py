@@ -87,7 +87,7 @@ class TestDistance(DecoderContract):
         decoder = self.build()
         assert isinstance(decoder, DistanceDecoder)
         start, way = self.rows(2)
-        scores = [float(decoder(start, start + step * way)) for step in (0.0, 0.5, 1.0, 2.0)]
+        scores = [decoder(start, start + step * way).item() for step in (0.0, 0.5, 1.0, 2.0)]
         assert scores == sorted(scores, reverse=True)
         assert scores[0] == pytest.approx(2.0)
         wanted = 2 - (self.rows(5) - self.rows(5, seed=1)).square().sum(1) / self.size

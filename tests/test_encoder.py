@@ -22,7 +22,28 @@ RING = torch.stack([torch.arange(NODES), (torch.arange(NODES) + 1) % NODES], dim
 WEB = torch.cat(
     [RING[:-2], torch.tensor([[0, 5], [2, 7], [1, 9], [0, 3]])]
 )  # no symmetry; the last node is linked once
-SMALL = {"hidden_size": 8, "embedding_size": 4, "num_steps": 3, "expected_negatives": False, "num_negatives": 2}
+# every setting is named, so that a better default breaks no test
+SMALL: dict[str, Any] = {
+    "inputs": "both",
+    "hidden_size": 8,
+    "embedding_size": 4,
+    "num_layers": 1,
+    "sign_hops": 0,
+    "num_steps": 3,
+    "step_size": 0.5,
+    "anchoring": 0.5,
+    "attraction": 1.0,
+    "repulsion": 0.3,
+    "learn_repulsion": "softplus",
+    "num_negatives": 2,
+    "sampler": "global",
+    "expected_negatives": False,
+    "margin": None,
+    "self_loops": False,
+    "feature_dropout": 0.5,
+    "dropout": 0.5,
+    "output_norm": True,
+}
 
 
 def settings(**options: Any) -> EncoderSettings:
@@ -363,7 +384,7 @@ EFFECTS: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
 
 class TestEverySetting:
     def test_is_listed(self) -> None:
-        assert set(EFFECTS) == {f.name for f in dataclasses.fields(EncoderSettings)}
+        assert set(EFFECTS) == set(SMALL) == {f.name for f in dataclasses.fields(EncoderSettings)}
 
     @pytest.mark.parametrize("name", [name for name in EFFECTS if name != "learn_repulsion"])
     def test_changes_the_embeddings(self, name: str) -> None:

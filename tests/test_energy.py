@@ -62,7 +62,7 @@ class Variant:
             num_negatives=self.count,
             margin=self.margin,
             self_loops=self.self_loops,
-            **options,  # type: ignore[arg-type]
+            **{"anchoring": 0.5, "attraction": 1.0, **options},  # type: ignore[arg-type]
         )
         lambdas = self.repulsion() if repulsion is None else repulsion
         generator = torch.Generator().manual_seed(7)

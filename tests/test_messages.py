@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -13,6 +15,16 @@ from yinyan.settings import EncoderSettings
 NODES = 9  # the last has no link
 LINKS = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 0], [1, 3], [4, 5], [5, 6], [6, 7]])
 EYE = torch.eye(NODES, dtype=torch.float64)
+# every setting that matters is named, so that a better default breaks no test
+PINNED: dict[str, Any] = {
+    "anchoring": 0.5,
+    "attraction": 1.0,
+    "num_negatives": 1,
+    "sampler": "global",
+    "expected_negatives": True,
+    "margin": None,
+    "self_loops": False,
+}
 
 
 def graph(links: Tensor = LINKS, *, weights: Tensor | None = None, num_left: int | None = None) -> MessageGraph:
@@ -22,7 +34,7 @@ def graph(links: Tensor = LINKS, *, weights: Tensor | None = None, num_left: int
 def terms(
     messages: MessageGraph, *, seed: int = 0, hidden: Tensor | None = None, count: int = 1, **options: object
 ) -> EnergyTerms:
-    settings = EncoderSettings(**options)  # type: ignore[arg-type]
+    settings = EncoderSettings(**{**PINNED, **options})  # type: ignore[arg-type]
     repulsion = torch.full((count,), 0.3, dtype=torch.float64)
     return messages.terms(settings, repulsion, torch.Generator().manual_seed(seed), hidden=hidden)
 
@@ -112,7 +124,7 @@ class TestSampledNegatives:
     def test_source_keeps_one_end_of_every_link(self) -> None:
         star = torch.tensor([[0, 1], [0, 2], [0, 3]])  # half of the ends are 0
         touched = []
-        for seed in range(200):
+        for seed in range(120):
             made = terms(graph(star), seed=seed, sampler="source", num_negatives=1, expected_negatives=False)
             degrees = torch.bincount(star.flatten(), minlength=NODES).double()
             repelled = torch.where(made.anchor[:, 0] > 0, 1 / made.anchor[:, 0] - degrees, 0.0)
@@ -123,7 +135,10 @@ class TestSampledNegatives:
 
     def test_fresh_negatives_on_every_call(self) -> None:
         messages, source = graph(), torch.Generator().manual_seed(0)
-        settings, repulsion = EncoderSettings(expected_negatives=False), torch.tensor([0.3], dtype=torch.float64)
+        settings, repulsion = (
+            EncoderSettings(**{**PINNED, "expected_negatives": False}),
+            torch.tensor([0.3], dtype=torch.float64),
+        )
         first, second = (messages.terms(settings, repulsion, source) for _ in range(2))
         assert not torch.equal(dense(first.non_links[0]), dense(second.non_links[0]))
 
@@ -137,7 +152,7 @@ class TestSampledNegatives:
         messages = MessageGraph.from_pairs(full, 4, dtype=torch.float64)
         hidden = torch.tensor([True] + [False] * 5)
         made = messages.terms(
-            EncoderSettings(expected_negatives=False),
+            EncoderSettings(**{**PINNED, "expected_negatives": False}),
             torch.tensor([0.3], dtype=torch.float64),
             torch.Generator().manual_seed(0),
             hidden=hidden,
@@ -157,7 +172,7 @@ class TestSampledNegatives:
 
     def test_need_a_generator(self) -> None:
         with pytest.raises(ValueError, match="need a generator"):
-            graph().terms(EncoderSettings(expected_negatives=False), torch.tensor([0.3]), None)
+            graph().terms(EncoderSettings(**{**PINNED, "expected_negatives": False}), torch.tensor([0.3]), None)
 
     def test_one_weight_merges_the_graphs(self) -> None:
         merged = terms(graph(), num_negatives=3, expected_negatives=False, count=1)
@@ -170,7 +185,7 @@ class TestSampledNegatives:
 
 class TestExpectedNegatives:
     def test_need_no_generator_and_do_not_vary(self) -> None:
-        settings, repulsion = EncoderSettings(), torch.tensor([0.3], dtype=torch.float64)
+        settings, repulsion = EncoderSettings(**PINNED), torch.tensor([0.3], dtype=torch.float64)
         first, second = (graph().terms(settings, repulsion, None) for _ in range(2))
         assert torch.equal(dense(first.non_links[0]), dense(second.non_links[0]))
 
@@ -201,7 +216,7 @@ class TestExpectedNegatives:
             made = messages.terms(settings, repulsion, torch.Generator().manual_seed(0))
             return 3000 * made.non_links[0].product(y)
 
-        torch.testing.assert_close(pushed(True), pushed(False), rtol=0, atol=0.4)
+        torch.testing.assert_close(pushed(True), pushed(False), rtol=0, atol=0.25)
 
 
 def test_no_negatives() -> None:

@@ -125,6 +125,19 @@ class TestRefused:
             hits_at_k([1.0], [0.0], k)
 
 
+@pytest.mark.parametrize("metric", [ALL[0], ALL[1], roc_auc, average_precision])
+def test_shared_negatives_may_come_in_any_shape(metric) -> None:  # type: ignore[no-untyped-def]
+    """Of a table of negatives, Hits@K used to take one row's scores for thresholds."""
+    positive, negative = np.array([0.9, 0.6, 0.2]), np.array([[0.8, 0.5], [0.4, 0.1]])
+    assert metric(positive, negative) == metric(positive, negative.ravel())
+    assert hits_at_k(positive, negative, 3) == hits_at_k(positive, negative.ravel(), 3)
+
+
+def test_mrr_needs_a_row_of_negatives_for_each_positive() -> None:
+    with pytest.raises(InputError, match=r"'negative' needs one row a positive: 2 \(got 3\)"):
+        mrr([1.0, 2.0], np.zeros((3, 4)))
+
+
 def test_fewer_negatives_than_k_is_no_contest() -> None:
     assert hits_at_k([0.0, -5.0], [1.0, 2.0], 3) == 1.0
     assert hits_at_k([0.0, -5.0], [1.0, 2.0], 2) == 0.0

@@ -242,7 +242,7 @@ class TestUniformity:
 
 class TestExpected:
     LINKS = torch.tensor([[0, 3], [0, 4], [0, 5], [1, 3], [2, 5]])  # crosses sides if the first three are the left
-    NODES = 6
+    NODES = 7  # sides of three and four: the last has no link
 
     def degrees(self) -> Tensor:
         return torch.bincount(self.LINKS.flatten(), minlength=self.NODES).double()
@@ -277,7 +277,7 @@ class TestExpected:
         torch.testing.assert_close(mean.diag(), torch.zeros(self.NODES, dtype=torch.float64))
         if num_left is not None:
             torch.testing.assert_close(mean[:3, :3], torch.zeros(3, 3, dtype=torch.float64))
-            torch.testing.assert_close(mean[3:, 3:], torch.zeros(3, 3, dtype=torch.float64))
+            torch.testing.assert_close(mean[3:, 3:], torch.zeros(4, 4, dtype=torch.float64))
 
     def test_source_rates_follow_the_degrees(self) -> None:
         mean, degrees = self.dense("source", None), self.degrees()

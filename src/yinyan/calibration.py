@@ -116,7 +116,10 @@ def _platt(scores: Floats, labels: Floats, weights: Floats) -> PlattCalibration:
         theta = theta - step
         if np.abs(step).max() < 1e-10:
             break
-    slope_raw = max(0.0, float(theta[0]) / spread)  # a better score never means a smaller chance
+    if theta[0] < 0:  # a better score never means a smaller chance: then scores say nothing
+        rate = float((weights * labels).sum() / weights.sum())
+        return PlattCalibration(0.0, float(np.log(rate / (1 - rate))))
+    slope_raw = float(theta[0]) / spread
     return PlattCalibration(slope_raw, float(theta[1]) - slope_raw * centre)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from yinyan import __version__
+from yinyan import __version__, flags
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.flags import TableFlags, with_settings, with_table
 from yinyan.progress import show_progress
+from yinyan.wording import counted
 
 __all__ = ["app", "main"]
 
@@ -24,32 +26,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Edges = Annotated[Path, typer.Argument(help="table of links: CSV, TSV or Parquet", show_default=False)]
-Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings; flags win over it")]
-Seed = Annotated[int, typer.Option(help="all randomness grows from it")]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps")]
-Report = Annotated[Path | None, typer.Option(help="write an HTML report there")]
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON on standard output")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress on standard error")]
-Resume = Annotated[bool, typer.Option("--resume", help="go on where a stopped run was")]
-
 
 @app.command()
 @with_settings
 @with_table
 def fit(
-    edges: Edges,
+    edges: flags.Edges,
     *,
     out: Annotated[Path, typer.Option(help="directory for the model")] = Path("model"),
-    calibration: Annotated[str, typer.Option(help="of probabilities: platt or isotonic")] = "platt",
-    settings: SettingsFile = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    report: Report = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    resume: Resume = False,
+    calibration: Annotated[str, typer.Option(help="how scores become probabilities: platt or isotonic")] = "platt",
+    settings: flags.SettingsFile = None,
+    seed: flags.Seed = 0,
+    device: flags.Device = "auto",
+    report: flags.Report = None,
+    as_json: flags.AsJson = False,
+    quiet: flags.Quiet = False,
+    resume: flags.Resume = False,
     table: TableFlags,
     overrides: dict[str, Any],
 ) -> None:
@@ -58,39 +50,34 @@ def fit(
 
     shell.check_outputs(out, report)
     progress = show_progress(quiet=quiet)
-    graph = shell.read_graph(edges, table, progress)
     model = shell.predictor(settings, overrides, seed=seed, device=device, calibration=calibration)
+    graph = shell.read_graph(edges, table, progress)
     shell.run_fit(model, graph, out, progress, resume=resume)
     if report:
         from yinyan.evidence import fit_report
 
         fit_report(report, model, title=f"Links of {edges.name}")
-    fitted = model.fitted_
-    if as_json:
-        shell.print_json({"model": str(out), "protocol": fitted.protocol, "seed": seed, "validation": fitted.metrics})
-        return
-    figures = ", ".join(f"{name} {value:.4f}" for name, value in fitted.metrics.items())
-    typer.echo(f"validation on {len(fitted.valid_scores[0]):,} held-out links: {figures}")
-    typer.echo(f"saved the model in '{out}'" + (f", the report in '{report}'" if report else ""))
-    typer.echo(f"next: yinyan recommend {out} NODE -k 10, or yinyan evaluate {edges} for test figures")
+    shell.print_fit(model.fitted_, out, report, as_json=as_json)
 
 
 @app.command()
 @with_settings
 @with_table
 def evaluate(
-    edges: Edges,
+    edges: flags.Edges,
     *,
-    protocol: Annotated[str, typer.Option(help="clean or clean+val")] = "clean",
+    protocol: Annotated[
+        str, typer.Option(help="clean, or clean+val (validation links pass messages in the test)")
+    ] = "clean",
     seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
     mlp: Annotated[bool, typer.Option("--mlp", help="also fit a model that ignores the graph")] = False,
-    settings: SettingsFile = None,
-    seed: Seed = 0,
-    device: Device = "auto",
-    report: Report = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    resume: Resume = False,
+    settings: flags.SettingsFile = None,
+    seed: flags.Seed = 0,
+    device: flags.Device = "auto",
+    report: flags.Report = None,
+    as_json: flags.AsJson = False,
+    quiet: flags.Quiet = False,
+    resume: flags.Resume = False,
     table: TableFlags,
     overrides: dict[str, Any],
 ) -> None:
@@ -99,104 +86,106 @@ def evaluate(
 
     shell.check_outputs(None, report)
     progress = show_progress(quiet=quiet)
-    graph = shell.read_graph(edges, table, progress)
     model = shell.predictor(settings, overrides, seed=seed, device=device)
+    graph = shell.read_graph(edges, table, progress)
     plan = shell.Plan(edges.stem, protocol, tuple(range(seed, seed + seeds)), mlp, resume)
     evaluation = shell.run_evaluation(model, graph, plan, progress)
     if report:
         from yinyan.evidence import evaluation_report
 
         evaluation_report(report, evaluation, title=f"Links of {edges.name}")
-    shell.print_json(evaluation.to_dict()) if as_json else typer.echo(str(evaluation))
+    if as_json:
+        shell.print_json(evaluation.to_dict())
+        return
+    typer.echo(str(evaluation))
+    few = next(len(r.scores[1]) for r in evaluation.results if r.scores is not None)
+    if few < 100:
+        typer.echo(f"hits@100 says nothing here: there are only {counted(few, 'test non-link')}")
+    if report:
+        typer.echo(f"the report is in '{report}'")
 
 
 @app.command()
 def recommend(
-    model: Model,
+    model: flags.Model,
     nodes: Annotated[list[str] | None, typer.Argument(help="node ids", show_default=False)] = None,
     *,
-    k: Annotated[int, typer.Option("-k", help="links a node")] = 10,
+    k: Annotated[int, typer.Option("-k", help="links a node, at most")] = 10,
     everything: Annotated[bool, typer.Option("--all", help="for every node; needs --out")] = False,
     among: Annotated[Path | None, typer.Option(help="table whose first column lists the candidates")] = None,
-    out: Annotated[Path | None, typer.Option(help="write .parquet or .csv instead of printing")] = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    no_header: Annotated[bool, typer.Option("--no-header", help="the first line of --among is data")] = False,
+    out: flags.RowsFile = None,
+    device: flags.Device = "auto",
+    as_json: flags.AsJson = False,
+    quiet: flags.Quiet = False,
 ) -> None:
     """Name the best new partners of nodes."""
     from yinyan import shell
+    from yinyan.bulk import candidates, check_rows_file
 
     if everything == bool(nodes):
         raise InputError("recommend needs node ids, or --all for every node (one of the two)")
-    if everything and (out is None or among is not None):
-        raise InputError("--all writes many rows: name a file with --out links.parquet (and no --among)")
+    if everything and out is None:
+        raise InputError("--all makes many rows: name a file for them with --out links.parquet")
+    if everything and among is not None:
+        raise InputError("--all and --among exclude each other: leave one out")
+    if out is not None:
+        check_rows_file(out)
     predictor = shell.load(model, device)
     if everything and out is not None:
         shell.recommend_all(predictor, out, k, show_progress(quiet=quiet), as_json=as_json)
         return
     ids = predictor.graph_.ids
-    pool = None if among is None else shell.column_ids(predictor, among, 0)
+    pool = None if among is None else candidates(predictor, among, header=not no_header)
     found = predictor.recommend([ids.parse(text) for text in nodes or ()], k, among=pool)
     if out is not None:
-        shell.write_rows(found.to_arrow(), out)
-    if as_json:
-        shell.print_json([row._asdict() for row in found])
+        shell.deliver(found.to_arrow(), out, as_json=as_json)
     else:
-        typer.echo(f"wrote {len(found):,} rows to '{out}'" if out else repr(found))
+        shell.print_links(found, as_json=as_json)
 
 
 @app.command()
 def score(
-    model: Model,
+    model: flags.Model,
     pairs: Annotated[Path, typer.Argument(help="table of pairs, two columns of ids", show_default=False)],
     *,
     source: Annotated[str | None, typer.Option(help="column of the first id")] = None,
     target: Annotated[str | None, typer.Option(help="column of the second id")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="the first line is data")] = False,
     base_rate: Annotated[float, typer.Option(help="share of the pairs that are links, for the probability")] = 0.5,
-    out: Annotated[Path | None, typer.Option(help="write .parquet or .csv instead of printing")] = None,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    out: flags.RowsFile = None,
+    device: flags.Device = "auto",
+    as_json: flags.AsJson = False,
 ) -> None:
     """Score pairs of nodes."""
     import pyarrow as pa
 
     from yinyan import shell
-    from yinyan.results import id_column, text_table
+    from yinyan.bulk import check_rows_file, pairs_of
+    from yinyan.results import id_column
 
+    if out is not None:
+        check_rows_file(out)
     predictor = shell.load(model, device)
-    first = shell.column_ids(predictor, pairs, 0, source, header=not no_header)
-    second = shell.column_ids(predictor, pairs, 1, target, header=not no_header)
+    first, second = pairs_of(predictor, pairs, source, target, header=not no_header)
     both = list(zip(first, second, strict=True))
     scores = predictor.score(both)
     chances = predictor.predict_proba(both, base_rate=base_rate)
     if out is not None:
         columns = {"source": id_column(first), "target": id_column(second), "score": scores, "probability": chances}
-        shell.write_rows(pa.table(columns), out)
-        typer.echo(f"wrote {len(both):,} rows to '{out}'")
-    elif as_json:
-        rows = zip(first, second, scores.tolist(), chances.tolist(), strict=True)
-        keys = ("source", "target", "score", "probability")
-        shell.print_json({"base_rate": base_rate, "pairs": [dict(zip(keys, row, strict=True)) for row in rows]})
+        shell.deliver(pa.table(columns), out, as_json=as_json)
     else:
-        rows_text = [
-            [str(a), str(b), f"{s:.3f}", f"{p:.3f}"] for a, b, s, p in zip(first, second, scores, chances, strict=True)
-        ]
-        typer.echo(
-            text_table(
-                ["source", "target", "score", f"probability at base rate {base_rate:g}"], rows_text, right=(2, 3)
-            )
-        )
+        shell.print_scores(both, scores.tolist(), chances.tolist(), base_rate, as_json=as_json)
 
 
 @app.command()
 def explain(
-    model: Model,
+    model: flags.Model,
     source: Annotated[str, typer.Argument(help="node id", show_default=False)],
     target: Annotated[str, typer.Argument(help="node id", show_default=False)],
     *,
-    device: Device = "auto",
-    as_json: AsJson = False,
+    device: flags.Device = "auto",
+    as_json: flags.AsJson = False,
 ) -> None:
     """Say which neighbours moved the score of a pair, and by how much."""
     from yinyan import shell
@@ -208,7 +197,7 @@ def explain(
 
 
 @app.command()
-def info(model: Model, *, as_json: AsJson = False) -> None:
+def info(model: flags.Model, *, as_json: flags.AsJson = False) -> None:
     """Show a saved model's card."""
     from yinyan import shell
     from yinyan.card import model_card
@@ -216,31 +205,22 @@ def info(model: Model, *, as_json: AsJson = False) -> None:
     predictor = shell.load(model, "cpu")
     fitted = predictor.fitted_
     if as_json:
-        facts = {
-            "nodes": fitted.graph.num_nodes,
-            "links": fitted.graph.num_edges,
-            "protocol": fitted.protocol,
-            "seed": fitted.seed,
-            "validation": fitted.metrics,
-            "best_epoch": fitted.best_epoch,
-            "settings": fitted.settings.to_dict(),
-        }
-        shell.print_json(facts)
+        shell.print_json(shell.facts(fitted))
     else:
-        typer.echo(model_card(fitted))
+        typer.echo(model_card(fitted).rstrip())
 
 
 @app.command()
 @with_settings
 def demo(
     *,
-    seed: Seed = 0,
+    seed: flags.Seed = 0,
     seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
-    device: Device = "auto",
-    report: Report = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    resume: Resume = False,
+    device: flags.Device = "auto",
+    report: flags.Report = None,
+    as_json: flags.AsJson = False,
+    quiet: flags.Quiet = False,
+    resume: flags.Resume = False,
     overrides: dict[str, Any],
 ) -> None:
     """Predict citations of Cora, with an honest score beside the classical heuristics."""
@@ -256,35 +236,27 @@ def demo(
     model = shell.predictor(None, overrides, seed=seed, device=device)
     plan = shell.Plan("cora", "clean", tuple(range(seed, seed + seeds)), mlp=True, resume=resume)
     evaluation = shell.run_evaluation(model, graph, plan, progress)
-    citations = best_citations(evaluation.results[0])
+    citations = best_citations(evaluation)
     if report:
-        evaluation_report(report, evaluation, title="Missing citations of Cora", recommended=citations)
+        links = [c.link for c in citations]
+        evaluation_report(report, evaluation, title="Missing citations of Cora", recommended=links)
     if as_json:
-        shell.print_json({**evaluation.to_dict(), "citations": [c._asdict() for c in citations]})
+        shell.print_json({**evaluation.to_dict(), "citations": [c.to_dict() for c in citations]})
         return
-    typer.echo(f"\n{evaluation}\n\nTen recommended citations, of which the model was shown none:\n")
+    typer.echo(f"{evaluation}\n\nTen recommended citations, of which the model was shown none:\n")
     typer.echo(citation_table(citations))
     if report:
         typer.echo(f"\nthe report is in '{report}'")
 
 
 @app.command()
-def doctor(*, as_json: AsJson = False) -> None:
+def doctor(*, as_json: flags.AsJson = False) -> None:
     """Say what this installation can do."""
     from yinyan import shell
-    from yinyan.doctor import examine
+    from yinyan.doctor import examination_table, examine
 
     found = examine()
-    if as_json:
-        shell.print_json(found)
-    else:
-        for name, value in found.items():
-            if isinstance(value, dict):
-                for part, version in value.items():
-                    cure = f"missing: pip install 'yinyan[{part}]'" if name == "extras" else "missing"
-                    typer.echo(f"{name:>9} {part:<12} {version or cure}")
-            else:
-                typer.echo(f"{name:>9} {', '.join(value) if isinstance(value, list) else value}")
+    shell.print_json(found) if as_json else typer.echo(examination_table(found))
     if found["kernel"] != "correct":
         raise typer.Exit(1)
 
@@ -305,15 +277,18 @@ def _root(
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; the library's errors become one line and a non-zero exit."""
+    """Run the command line; errors that a user can act on become one line and a non-zero exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show is no reason to fail
     try:
         app(arguments)
     except StoppedError as stopped:
         typer.echo(str(stopped), err=True)
         sys.exit(130)
     except YinYanError as error:
+        typer.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
+        sys.exit(1)
+    except OSError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        sys.exit(130)

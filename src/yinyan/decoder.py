@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +14,7 @@ from yinyan.errors import SettingsError
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
 
-__all__ = ["Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "build_decoder"]
+__all__ = ["DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "build_decoder"]
 
 
 class Decoder(nn.Module):
@@ -66,9 +68,9 @@ class HadamardMLP(Decoder):
 class DotDecoder(Decoder):
     """p(i, j) = σ(y_iᵀ y_j · scale + bias): monotone in the inner product, so any MIPS index serves it."""
 
-    def __init__(self, size: int, *, directed: bool) -> None:
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool) -> None:
         super().__init__(size, directed=directed)
-        self.log_scale = nn.Parameter(torch.tensor(-0.5 * float(torch.tensor(float(size)).log())))
+        self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(size)))
         self.bias = nn.Parameter(torch.zeros(()))
 
     def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -79,14 +81,21 @@ class DotDecoder(Decoder):
 class DistanceDecoder(Decoder):
     """p(i, j) = σ(bias - scale ‖y_i - y_j‖²)."""
 
-    def __init__(self, size: int, *, directed: bool) -> None:
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool) -> None:
         super().__init__(size, directed=directed)
-        self.log_scale = nn.Parameter(torch.tensor(-float(torch.tensor(float(size)).log())))
+        self.log_scale = nn.Parameter(torch.tensor(-math.log(size)))
         self.bias = nn.Parameter(torch.tensor(2.0))
 
     def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
         """bias - scale ‖y_i - y_j‖²."""
         return self.bias - (sources - targets).square().sum(-1) * self.log_scale.exp()
+
+
+DECODERS: dict[str, Callable[..., Decoder]] = {
+    "hadamard": HadamardMLP,
+    "dot": DotDecoder,
+    "distance": DistanceDecoder,
+}
 
 
 def build_decoder(settings: DecoderSettings, size: int, *, directed: bool) -> Decoder:
@@ -96,10 +105,7 @@ def build_decoder(settings: DecoderSettings, size: int, *, directed: bool) -> De
             "decoder.directed_maps: a symmetric decoder scores a->b and b->a alike, and this graph is directed "
             "(set allow_symmetric = true if that is meant)"
         )
-    mapped = directed and settings.directed_maps
-    if settings.kind == "hadamard":
-        return HadamardMLP(size, settings, directed=mapped)
-    return (DotDecoder if settings.kind == "dot" else DistanceDecoder)(size, directed=mapped)
+    return DECODERS[settings.kind](size, settings, directed=directed and settings.directed_maps)
 
 
 def _near_identity(size: int) -> nn.Parameter:

@@ -11,6 +11,11 @@ from yinyan.settings import Settings
 __all__ = ["Suggestion", "suggest"]
 
 
+_WIDE = 128  # feature columns from which they are taken to tell nodes apart
+_STEPS = 24  # of an epoch at least: each hides one part in so many of the links
+_LARGEST_BATCH = 65_536
+
+
 class Suggestion(NamedTuple):
     """Settings for a graph, and the reasons in words."""
 
@@ -26,22 +31,25 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
     decoder: dict[str, Any] = {}
 
     if graph.features is None:
-        encoder |= {"inputs": "embeddings", "embedding_size": 256, "feature_dropout": 0.0}
-        reasons.append("no features: embeddings of 256 dimensions are learned for the nodes")
-    elif isinstance(graph.features, SparseFeatures):
-        reasons.append(f"{graph.features.num_columns:,} sparse features: kept sparse, strong dropout")
+        encoder |= {"inputs": "embeddings", "feature_dropout": 0.0, "dropout": 0.2, "num_steps": 3}
+        decoder |= {"dropout": 0.2, "residual": True}
+        training |= {"learning_rate": 0.005, "epochs": 40}
+        reasons.append("no features: an embedding is learned for each node")
+    elif isinstance(graph.features, SparseFeatures) or graph.features.shape[1] >= _WIDE:
+        encoder |= {"inputs": "features"}
+        reasons.append(f"{graph.features.shape[1]:,} features: they describe the nodes, under strong dropout")
     else:
-        width = graph.features.shape[1]
-        encoder |= {"feature_dropout": 0.2}
-        reasons.append(f"{width:,} dense features: mild dropout on them")
+        encoder |= {"inputs": "both", "feature_dropout": 0.1, "dropout": 0.3}
+        reasons.append(
+            f"{graph.features.shape[1]:,} features: too few to tell nodes apart, so embeddings are learned beside them"
+        )
 
     if graph.num_nodes > 100_000:
         encoder |= {"hidden_size": 128}
         decoder |= {"width": 128}
         reasons.append(f"{graph.num_nodes:,} nodes: 128 dimensions, to fit memory")
 
-    share = 16
-    batch = max(1, min(65_536, num_targets // share)) if num_targets > 1 else 1
+    batch = max(1, min(_LARGEST_BATCH, num_targets // _STEPS))
     training["batch_size"] = batch
     reasons.append(f"{num_targets:,} training links: {batch:,} of them are hidden and predicted at each step")
     overrides = {"encoder": encoder, "decoder": decoder, "training": training}

@@ -1,4 +1,4 @@
-"""The demonstration: Cora, a clean split, one fit, its test figures beside the peers', ten recommended citations."""
+"""The demonstration: recommended citations of Cora, and which of them the split had hidden."""
 
 from __future__ import annotations
 
@@ -6,59 +6,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from yinyan.protocol import SeedResult
-from yinyan.randomness import named_seed
-from yinyan.results import Id, text_table
+from yinyan.calibration import BASE_RATE
+from yinyan.evidence import NewLink, best_links, kept_run
+from yinyan.protocol import Evaluation
+from yinyan.results import text_table
 
 __all__ = ["Citation", "best_citations", "citation_table"]
 
-_TRUTH = {True: "a hidden citation", False: "new"}
-_ASKED = 300  # papers that are asked for their best partner
+_SHOWN = 10
 
 
 class Citation(NamedTuple):
     """A recommended link, and whether it is one that the split had hidden."""
 
-    source: Id
-    target: Id
-    score: float
-    probability: float
+    link: NewLink
     hidden: bool
 
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON."""
+        return {**self.link._asdict(), "hidden": self.hidden}
 
-def best_citations(result: SeedResult, count: int = 10) -> list[Citation]:
-    """The best-scored new links of some papers drawn by the seed: links the model was not shown."""
-    model, split = result.model, result.split
-    if model is None or split is None:
-        raise ValueError("the result was made without keeping its model")
-    ids = model.graph_.ids
-    generator = np.random.default_rng(named_seed(result.seed, "demo"))
-    asked = generator.choice(len(ids), size=min(_ASKED, len(ids)), replace=False)
-    found = model.recommend(ids.take(np.sort(asked)), k=3)
-    best: dict[frozenset[Id], tuple[float, Id, Id]] = {}
-    for row in found:
-        best.setdefault(frozenset((row.source, row.target)), (row.score, row.source, row.target))
-    chosen = sorted(best.values(), key=lambda link: -link[0])[:count]
-    pairs = [(source, target) for _, source, target in chosen]
-    rows = np.stack([ids.rows([a for a, _ in pairs]), ids.rows([b for _, b in pairs])], axis=1)
-    hidden = split.graph.has_edges(rows)
-    chances = model.predict_proba(pairs)
-    return [
-        Citation(source, target, score, float(chance), bool(truth))
-        for (score, source, target), chance, truth in zip(chosen, chances, hidden, strict=True)
-    ]
+
+def best_citations(evaluation: Evaluation) -> list[Citation]:
+    """The best-scored links that the model was not shown."""
+    run = kept_run(evaluation)
+    ids, links = run.model.graph_.ids, best_links(run.model, _SHOWN)
+    rows = np.stack([ids.rows([link.source for link in links]), ids.rows([link.target for link in links])], axis=1)
+    hidden = run.split.graph.has_edges(rows)
+    return [Citation(link, bool(truth)) for link, truth in zip(links, hidden, strict=True)]
 
 
 def citation_table(citations: list[Citation]) -> str:
     """The recommended links for reading."""
+    header = ["paper", "paper", "score", f"probability at base rate {BASE_RATE:g}", ""]
     rows = [
-        [
-            str(c.source),
-            str(c.target),
-            f"{c.score:.2f}",
-            f"{c.probability:.3f}",
-            "a hidden citation" if c.hidden else "new",
-        ]
-        for c in citations
+        [str(a), str(b), f"{score:.2f}", f"{chance:.3f}", "a hidden citation" if hidden else "new"]
+        for (a, b, score, chance), hidden in citations
     ]
-    return text_table(["paper", "paper", "score", "probability", ""], rows, right=(2, 3))
+    return text_table(header, rows, right=(2, 3))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from yinyan import __version__
+from yinyan.results import text_table
 
-__all__ = ["examine"]
+__all__ = ["examination_table", "examine"]
 
 _CORE = ("torch", "numpy", "pyarrow", "safetensors", "typer", "tomli-w")
 _EXTRAS = {"demo": "graphdatascience", "plots": "matplotlib"}
@@ -41,6 +42,22 @@ def examine() -> dict[str, Any]:
         "extras": {extra: _version(package) for extra, package in _EXTRAS.items()},
         "kernel": "correct" if np.array_equal(product.numpy(), expected) else "WRONG: reinstall torch",
     }
+
+
+def examination_table(found: dict[str, Any]) -> str:
+    """What `examine` found, for reading; what is missing names its cure."""
+    rows: list[list[str]] = []
+    for name, value in found.items():
+        if name == "packages":
+            rows += [[part, number or f"missing: pip install {part}"] for part, number in value.items()]
+        elif name == "extras":
+            for extra, number in value.items():
+                present = f"{_EXTRAS[extra]} {number}"
+                rows.append([f"extra {extra}", present if number else f"missing: pip install 'yinyan[{extra}]'"])
+        else:
+            rows.append([name, ", ".join(value) if isinstance(value, list) else str(value)])
+    header, *rest = rows
+    return text_table(header, rest)
 
 
 def _version(package: str) -> str | None:

@@ -35,7 +35,8 @@ class BaseModel(nn.Module):
         if settings.inputs == "features" and not num_features:
             raise SettingsError("encoder.inputs: 'features' needs a graph with features (use 'embeddings' or 'random')")
         self.feature_weight = _weight(blocks, num_features, hidden) if reads_features else None
-        self.table: Tensor | None = None
+        self.table: Tensor | None
+        self.register_buffer("table", None)
         self.table_weight = None
         if settings.inputs != "features":
             start = _rows(num_nodes, settings.embedding_size, orthogonal=settings.inputs != "random")
@@ -81,7 +82,7 @@ class Encoder(nn.Module):
         learned = settings.learn_repulsion != "no"
         count = settings.num_negatives if apart and (learned or settings.margin is not None) else 1
         count = min(count, settings.num_negatives)
-        start = torch.full((count,), _inverse(settings.learn_repulsion, settings.repulsion))
+        start = torch.full((count,), _inverse(settings.learn_repulsion, settings.repulsion) if count else 0.0)
         if learned:
             self.repulsion_weight = nn.Parameter(start)
         else:

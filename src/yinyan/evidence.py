@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -13,61 +13,93 @@ from numpy.typing import NDArray
 
 from yinyan import __version__
 from yinyan.calibration import BASE_RATE
-from yinyan.demo import Citation
 from yinyan.fitting import Fitted
 from yinyan.graph import Graph
-from yinyan.layout import map_2d
 from yinyan.predictor import LinkPredictor
 from yinyan.protocol import PROTOCOLS, Evaluation
 from yinyan.randomness import named_seed
-from yinyan.report import ReportContent, write_report
+from yinyan.reporting import ReportContent, map_2d, write_report
 from yinyan.results import Id
+from yinyan.splits import Split
 
-__all__ = ["evaluation_report", "fit_report"]
+__all__ = ["NewLink", "best_links", "evaluation_report", "fit_report", "kept_run"]
 
-_ASKED = 200  # nodes that are asked for their best new partner
+_ASKED = 300  # nodes that are asked for their best new partners
+_PARTNERS = 3  # how many each of them names
 _SHOWN = 15  # predicted links drawn and listed
 _CONTEXT = 4_000  # known links drawn thinly behind them
 
 Rows = NDArray[np.int64]
-Row = tuple[Id, Id, float, float | None]
+Scores = tuple[NDArray[Any], NDArray[Any]]
+
+
+class NewLink(NamedTuple):
+    """A link that the model was not shown."""
+
+    source: Id
+    target: Id
+    score: float
+    probability: float
+
+
+class KeptRun(NamedTuple):
+    """The seed of an evaluation whose model is at hand, to draw and to ask."""
+
+    model: LinkPredictor
+    split: Split
+    scores: Scores
+
+
+def best_links(model: LinkPredictor, count: int) -> list[NewLink]:
+    """The best-scored new links of some nodes drawn by the seed, each pair once."""
+    graph = model.graph_
+    generator = np.random.default_rng(named_seed(model.fitted_.seed, "best links"))
+    asked = np.sort(generator.choice(graph.num_nodes, size=min(_ASKED, graph.num_nodes), replace=False))
+    found: dict[frozenset[Id] | tuple[Id, Id], tuple[Id, Id, float]] = {}
+    for row in model.recommend(graph.ids.take(asked), k=_PARTNERS):
+        key = (row.source, row.target) if graph.directed else frozenset((row.source, row.target))
+        found.setdefault(key, (row.source, row.target, row.score))
+    best = sorted(found.values(), key=lambda link: -link[2])[:count]
+    chances = model.predict_proba([(a, b) for a, b, _ in best])
+    return [NewLink(a, b, score, float(chance)) for (a, b, score), chance in zip(best, chances, strict=True)]
+
+
+def kept_run(evaluation: Evaluation) -> KeptRun:
+    """The first seed that ran here: those read from a checkpoint have figures only."""
+    for result in evaluation.results:
+        if result.model is not None and result.split is not None and result.scores is not None:
+            return KeptRun(result.model, result.split, result.scores)
+    raise ValueError("every seed was read from a checkpoint: there is no model to draw")
 
 
 def fit_report(path: Path, model: LinkPredictor, *, title: str) -> None:
     """The report of a model made for use: its figures are on the validation links."""
     fitted = model.fitted_
-    content = _content(model, title, _best_links(model), fitted.valid_scores, fitted.metrics, {})
+    content = _content(model, title, best_links(model, _SHOWN), fitted.valid_scores, fitted.metrics, {})
     write_report(path, content)
 
 
 def evaluation_report(
-    path: Path, evaluation: Evaluation, *, title: str, recommended: Sequence[Citation] | None = None
+    path: Path, evaluation: Evaluation, *, title: str, recommended: Sequence[NewLink] | None = None
 ) -> None:
     """The report of an evaluation: figures are means over its seeds, pictures are of the first one run here."""
-    result = next((r for r in evaluation.results if r.model is not None), None)
-    if result is None or result.model is None or result.scores is None:
-        raise ValueError("every seed was read from a checkpoint: there is no model to draw")
-    if recommended is None:
-        links = _best_links(result.model)
-    else:
-        links = [(c.source, c.target, c.score, c.probability) for c in recommended]
-    summary = evaluation.to_dict()
-    content = _content(result.model, title, links, result.scores, summary["metrics"], summary["peers"])
-    write_report(path, content)
+    run, summary = kept_run(evaluation), evaluation.to_dict()
+    links = best_links(run.model, _SHOWN) if recommended is None else recommended
+    write_report(path, _content(run.model, title, links, run.scores, summary["metrics"], summary["peers"]))
 
 
 def _content(
     model: LinkPredictor,
     title: str,
-    links: Sequence[Row],
-    scores: tuple[NDArray[Any], NDArray[Any]],
+    links: Sequence[NewLink],
+    scores: Scores,
     metrics: Mapping[str, float],
     peers: Mapping[str, Mapping[str, float]],
 ) -> ReportContent:
     fitted = model.fitted_
     graph = fitted.graph
     positive, negative = scores
-    ends = np.stack([graph.ids.rows([r[0] for r in links]), graph.ids.rows([r[1] for r in links])], axis=1)
+    ends = np.stack([graph.ids.rows([r.source for r in links]), graph.ids.rows([r.target for r in links])], axis=1)
     rows, points = map_2d(model.embeddings_, seed=fitted.seed, keep=np.unique(ends))
     place = np.full(graph.num_nodes, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
@@ -118,17 +150,3 @@ def _context(graph: Graph, place: Rows, seed: int) -> Rows:
         chosen = np.random.default_rng(named_seed(seed, "report")).choice(len(both), _CONTEXT, replace=False)
         both = both[np.sort(chosen)]
     return both
-
-
-def _best_links(model: LinkPredictor) -> list[Row]:
-    """The best-scored new links of some nodes drawn by the seed."""
-    ids = model.graph_.ids
-    generator = np.random.default_rng(named_seed(model.fitted_.seed, "report"))
-    asked = np.sort(generator.choice(len(ids), size=min(_ASKED, len(ids)), replace=False))
-    found: dict[frozenset[Id] | tuple[Id, Id], tuple[Id, Id, float]] = {}
-    for row in model.recommend(ids.take(asked), k=2):
-        key = (row.source, row.target) if model.graph_.directed else frozenset((row.source, row.target))
-        found.setdefault(key, (row.source, row.target, row.score))
-    best = sorted(found.values(), key=lambda link: -link[2])[:_SHOWN]
-    chances = model.predict_proba([(a, b) for a, b, _ in best])
-    return [(a, b, score, float(chance)) for (a, b, score), chance in zip(best, chances, strict=True)]

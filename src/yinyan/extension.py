@@ -46,6 +46,9 @@ class _Growth(NamedTuple):
 
 def extend(fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | None = None) -> Extension:
     """`fitted` with new nodes, called `ids` or, without, by their place 0..m-1 as the first end of `links`."""
+    for place, link in enumerate(links):
+        if not isinstance(link, Sequence | np.ndarray) or isinstance(link, str) or len(link) != 2:
+            raise InputError(f"link {place} needs two ends (got {link!r})")
     count = _count(features, links, ids)
     ends = _ends(fitted.graph, links, ids, count)
     names = list(ids) if ids is not None else _free_names(fitted.graph, count)
@@ -67,7 +70,7 @@ def _count(features: Any, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | No
     if ids is not None:
         return len(ids)
     if features is None:
-        return 1 + max((int(link[0]) for link in links), default=-1)
+        return 1 + max((int(link[0]) for link in links if isinstance(link[0], int | np.integer)), default=-1)
     if isinstance(features, Mapping):
         return len(next(iter(features.values()), ()))
     return int(features.shape[0]) if hasattr(features, "shape") else len(features)
@@ -79,14 +82,11 @@ def _ends(graph: Graph, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | None
     place = {name: n + j for j, name in enumerate(range(count) if ids is None else ids)}
     found = np.empty((len(links), 2), dtype=np.int64)
     for i, link in enumerate(links):
-        if len(link) != 2:
-            raise InputError(f"link {i} needs two ends (got {link!r})")
         for side, end in enumerate(link):
             is_new = end in place and (ids is not None or side == 0)
             if ids is None and side == 0 and not is_new:
-                raise InputError(
-                    f"link {i} starts at new node {end!r}; the {count} new nodes are called 0..{count - 1}"
-                )
+                names = f"the {count} new nodes are called 0..{count - 1}" if count else "there are no new nodes"
+                raise InputError(f"link {i} starts at new node {end!r}, but {names} (or pass their names as 'ids')")
             found[i, side] = place[end] if is_new else graph.ids.row(end)
         if found[i].max() < n:
             raise InputError(f"link {i}, {link!r}, joins two known nodes: fit again to change what is known")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from yinyan.errors import StoreError
 
-__all__ = ["atomic_path", "flush_to_disk", "write_error", "write_text"]
+__all__ = ["atomic_path", "flush_to_disk", "system_errors", "write_error", "write_text"]
 
 
 @contextmanager
@@ -20,19 +23,33 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
     try:
-        yield temporary
+        with system_errors():
+            yield temporary
         flush_to_disk(temporary)
         temporary.replace(target)
     except OSError as error:
         raise write_error(target, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # it may never have come to be, and its folder neither
+            temporary.unlink()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def system_errors() -> Iterator[None]:
+    """Within, an error of the system that safetensors words in its own way is the system's again."""
+    try:
+        yield
+    except SafetensorError as error:
+        found = re.search(r"os error (\d+)", str(error))
+        if found is None:
+            raise
+        raise OSError(int(found[1]), os.strerror(int(found[1]))) from error
 
 
 def flush_to_disk(path: Path) -> None:

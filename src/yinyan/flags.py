@@ -1,4 +1,4 @@
-"""Flags that several commands share: one for each setting, and one for each way to read a table."""
+"""Flags that several commands share; those of the settings follow from the settings themselves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,40 @@ from typing import Annotated, Any
 
 import typer
 
-from yinyan.errors import InputError
+from yinyan.errors import InputError, SettingsError
 from yinyan.settings import GROUPS, allowed_kinds
 
-__all__ = ["TableFlags", "flag_name", "with_settings", "with_table"]
+__all__ = [
+    "AsJson",
+    "Device",
+    "Edges",
+    "Model",
+    "Quiet",
+    "Report",
+    "Resume",
+    "RowsFile",
+    "Seed",
+    "SettingsFile",
+    "TableFlags",
+    "flag_name",
+    "with_settings",
+    "with_table",
+]
 
 Command = Callable[..., None]
 
-_PLAIN = (bool, int, float)
+Edges = Annotated[Path, typer.Argument(help="table of links: CSV, TSV or Parquet", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings; flags win over it")]
+Seed = Annotated[int, typer.Option(help="the same seed gives the same result")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or mps")]
+Report = Annotated[Path | None, typer.Option(help="also write a report, one HTML file")]
+RowsFile = Annotated[Path | None, typer.Option(help="write a .parquet or .csv file instead of printing")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress, no notes")]
+Resume = Annotated[bool, typer.Option("--resume", help="go on where a run was stopped with Ctrl-C")]
+
+_SHOWN = {int: "<int>", float: "<float>"}  # what the help shows after a flag; "<str>" for the others
 
 
 def _table(help: str, *names: str) -> Any:
@@ -31,19 +57,19 @@ class TableFlags:
     """How the tables of links and nodes are to be read."""
 
     nodes: Annotated[Path | None, _table("table of nodes: an id, and columns that become features")] = None
-    source: Annotated[str | None, _table("column of the first end, by name or position")] = None
+    source: Annotated[str | None, _table("column of the first end, by name or position from 0")] = None
     target: Annotated[str | None, _table("column of the second end")] = None
     weight: Annotated[str | None, _table("column of weights")] = None
     no_weight: Annotated[bool, _table("use no weights", "--no-weight")] = False
     time: Annotated[str | None, _table("column of times")] = None
     no_time: Annotated[bool, _table("use no times", "--no-time")] = False
     node_id: Annotated[str | None, _table("id column of the node table")] = None
-    feature: Annotated[list[str] | None, _table("a feature column (repeat the flag; else all)")] = None
-    directed: Annotated[bool, _table("a->b is not b->a", "--directed")] = False
+    feature: Annotated[list[str] | None, _table("a feature column; repeat the flag (else all)")] = None
+    directed: Annotated[bool, _table("a link from a to b is none from b to a", "--directed")] = False
     bipartite: Annotated[bool, _table("links join two kinds of nodes", "--bipartite")] = False
-    prefixes: Annotated[str | None, _table("two prefixes that keep both sides' ids apart: user:,item:")] = None
+    prefixes: Annotated[str | None, _table("put before the ids of the two kinds: user:,item:")] = None
     keep_unmatched: Annotated[bool, _table("allow nodes that only one table knows", "--keep-unmatched")] = False
-    id_type: Annotated[str, _table("read ids as: keep, text or integer")] = "keep"
+    id_type: Annotated[str, _table("read ids as: keep, text or integer (keep)")] = "keep"
     no_header: Annotated[bool, _table("the first line is data", "--no-header")] = False
     delimiter: Annotated[str | None, _table("between columns (else found out)")] = None
     encoding: Annotated[str, _table("of text files (utf-8)")] = "utf-8"
@@ -52,19 +78,26 @@ class TableFlags:
         """Keyword arguments of `Graph.from_table`."""
         if self.id_type not in ("keep", "text", "integer"):
             raise InputError(f"--id-type needs to be keep, text or integer (got {self.id_type!r})")
+        if self.nodes is None and (self.node_id is not None or self.feature):
+            raise InputError("--node-id and --feature choose columns of a node table: name it with --nodes")
+        for name in ("weight", "time"):
+            if getattr(self, name) is not None and getattr(self, f"no_{name}"):
+                raise InputError(f"--{name} and --no-{name} exclude each other: leave one out")
         prefixes = None
         if self.prefixes is not None:
             prefixes = tuple(self.prefixes.split(","))
             if len(prefixes) != 2:
                 raise InputError(f"--prefixes needs two texts with a comma between (got {self.prefixes!r})")
+            if not self.bipartite:
+                raise InputError("--prefixes tell two kinds of nodes apart: add --bipartite")
         return {
-            "source": _column(self.source),
-            "target": _column(self.target),
-            "weight": False if self.no_weight else _column(self.weight),
-            "time": False if self.no_time else _column(self.time),
+            "source": self.source,
+            "target": self.target,
+            "weight": False if self.no_weight else self.weight,
+            "time": False if self.no_time else self.time,
             "nodes": self.nodes,
-            "node_id": _column(self.node_id),
-            "feature_columns": [_column(c) for c in self.feature] if self.feature else None,
+            "node_id": self.node_id,
+            "feature_columns": self.feature or None,
             "directed": self.directed,
             "bipartite": self.bipartite,
             "prefixes": prefixes,
@@ -91,11 +124,12 @@ def with_settings(command: Command) -> Command:
     def collect(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
         overrides: dict[str, dict[str, Any]] = {}
         for name, (group, f) in places.items():
-            if given[name] is not None:
-                overrides.setdefault(group, {})[f.name] = _converted(group, f, given[name])
+            value = _given(name, group, f, given)
+            if value is not None:
+                overrides.setdefault(group, {})[f.name] = value
         return overrides
 
-    added = [_setting(name, group, f) for name, (group, f) in places.items()]
+    added = [parameter for name, (group, f) in places.items() for parameter in _setting(name, group, f)]
     return _extended(command, "overrides", added, collect)
 
 
@@ -122,38 +156,46 @@ def _extended(
     return wrapped
 
 
-def _setting(name: str, group: str, f: dataclasses.Field[Any]) -> inspect.Parameter:
+def _setting(name: str, group: str, f: dataclasses.Field[Any]) -> list[inspect.Parameter]:
+    """The flag of a setting; one that is true or false has a second, which the help of the first names."""
     kinds, choices = _kinds(group, f)
-    plain = [k for k in _PLAIN if k in kinds]
-    kind: Any = plain[0] if plain and not choices and type(None) not in kinds else str
+    flag, panel = "--" + name.replace("_", "-"), f"Settings: {group}"
     shown = "none" if f.default is None else str(f.default).lower() if isinstance(f.default, bool) else str(f.default)
-    words = [*choices, *(["a number"] if choices and plain else [])]
+    words = [*choices, *(["a number"] if choices and float in kinds else [])]
     text = f.metadata["help"] + (f" ({', '.join(words)})" if words else "") + f"; usually {shown}"
-    flag = "--" + name.replace("_", "-")
-    names = f"{flag}/--no-{flag[2:]}" if kind is bool else flag
-    option = typer.Option(names, help=text, rich_help_panel=f"Settings: {group}", show_default=False)
-    return _keyword(name, Annotated[kind | None, option], None)
+    if bool in kinds:
+        no = "--no-" + flag[2:]
+        on = typer.Option(flag, help=f"{text} (or {no})", rich_help_panel=panel, show_default=False)
+        off = typer.Option(no, hidden=True)  # a column of its own would leave the help no room
+        return [_keyword(name, Annotated[bool, on], False), _keyword(f"no_{name}", Annotated[bool, off], False)]
+    metavar = next((shown for kind, shown in _SHOWN.items() if kind in kinds and not choices), "<str>")
+    option = typer.Option(flag, help=text, metavar=metavar, rich_help_panel=panel, show_default=False)
+    return [_keyword(name, Annotated[str | None, option], None)]
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def _converted(group: str, f: dataclasses.Field[Any], value: Any) -> Any:
-    """Text given for a setting that takes words or numbers."""
+def _given(name: str, group: str, f: dataclasses.Field[Any], given: dict[str, Any]) -> Any:
+    """The value that the flags give a setting, None if none was used; the settings' own check has the last word."""
     kinds, choices = _kinds(group, f)
-    if isinstance(value, str) and value not in choices and float in kinds and value != "none":
-        try:
-            return float(value)
-        except ValueError:
-            return value  # the settings' own check names what is allowed
-    return value
+    if bool in kinds:
+        if given[name] and given[f"no_{name}"]:
+            flag = name.replace("_", "-")
+            raise SettingsError(f"--{flag} and --no-{flag} exclude each other: leave one out")
+        return True if given[name] else False if given[f"no_{name}"] else None
+    text = given[name]
+    if text is None or text in choices:
+        return text
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                break
+    return text
 
 
 def _kinds(group: str, f: dataclasses.Field[Any]) -> tuple[list[type], list[str]]:
     return allowed_kinds(typing.get_type_hints(GROUPS[group])[f.name])
-
-
-def _column(given: str | None) -> str | int | None:
-    """A column by name, or by position where the text is a number."""
-    return int(given) if given is not None and given.isdigit() else given

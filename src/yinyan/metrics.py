@@ -19,6 +19,7 @@ def hits_at_k(positive: ArrayLike, negative: ArrayLike, k: int) -> float:
     pos, neg = _scores(positive, negative)
     if k < 1:
         raise InputError(f"'k' needs to be a positive integer (got {k})")
+    neg = neg.ravel()  # negatives are shared, in whatever shape they come
     if neg.size < k:
         return 1.0
     return float((pos > np.partition(neg, neg.size - k)[neg.size - k]).mean())
@@ -34,6 +35,8 @@ def mrr(positive: ArrayLike, negative: ArrayLike) -> float:
     """Mean of 1/rank of each positive among the negatives: shared (m,), or its own row of (p, m)."""
     pos, neg = _scores(positive, negative)
     if neg.ndim == 2:
+        if neg.shape[0] != pos.size:
+            raise InputError(f"'negative' needs one row a positive: {pos.size:,} (got {neg.shape[0]:,})")
         better = (neg > pos[:, None]).sum(1)
         no_worse = (neg >= pos[:, None]).sum(1)
     else:

@@ -166,7 +166,7 @@ class LinkPredictor:
         fitted = self._fitted
         ids = fitted.graph.ids
         sources = ids.rows(_as_list(nodes))
-        pool = None if among is None else np.unique(ids.rows(list(among)))
+        pool = None if among is None else np.unique(ids.rows(_as_list(among)))
         found = [
             exact_top_k(
                 fitted.model.decoder,
@@ -229,8 +229,8 @@ class LinkPredictor:
             Streams.fresh(fitted.seed, "inference/0", device),
         )
         return Explanation(
-            source=source,
-            target=target,
+            source=ids[a],
+            target=ids[b],
             score=full,
             score_alone=alone,
             contributions=tuple(
@@ -293,6 +293,8 @@ class LinkPredictor:
         return model
 
     def _pair_rows(self, pairs: Any) -> NDArray[np.int64]:
+        if not isinstance(pairs, Iterable):
+            raise InputError(f"pairs are (source, target) or a sequence of such (got {pairs!r})")
         listed = [tuple(pair) if not _is_id(pair) else (pair,) for pair in pairs]
         for place, pair in enumerate(listed):
             if len(pair) != 2:
@@ -328,4 +330,8 @@ def _is_pair(value: Any) -> bool:
 
 
 def _as_list(nodes: Any) -> list[Any]:
-    return [nodes] if _is_id(nodes) else list(nodes)
+    if _is_id(nodes):
+        return [nodes]
+    if not isinstance(nodes, Iterable):
+        raise InputError(f"nodes are named by an id, text or an integer, or by a sequence of ids (got {nodes!r})")
+    return list(nodes)

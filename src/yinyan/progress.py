@@ -1,20 +1,25 @@
-"""Progress for people: a bar with the time left on a terminal, plain lines elsewhere, nothing if quiet."""
+"""Progress for people (a bar on a terminal, plain lines elsewhere), and stopping when they ask."""
 
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
-__all__ = ["JsonLines", "Progress", "interruptible", "show_progress"]
+from yinyan.errors import StoppedError, StoreError
+from yinyan.files import write_error
+
+__all__ = ["Checkpoints", "JsonLines", "Progress", "interruptible", "make_folder", "show_progress"]
 
 _LINE_SECONDS = 5.0  # between plain lines
+_BAR = 12  # cells of the bar: figures fit beside it on a terminal of 80 columns
 
 
 class Progress:
@@ -53,7 +58,7 @@ class _Lines(Progress):
 
     def finish(self) -> None:
         if self._last:
-            self._say(f"{self._last}, {_duration(time.monotonic() - self._begun)}")
+            self._say(f"{self._last}, took {_duration(time.monotonic() - self._begun)}")
             self._last = ""
 
     def note(self, text: str) -> None:
@@ -66,17 +71,27 @@ class _Lines(Progress):
 class _Bar(Progress):
     def __init__(self, stream: TextIO) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
         from rich.progress import Progress as RichProgress
+        from rich.table import Column
+        from rich.text import Text
+
+        class Left(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                if task.finished or task.stop_time is not None:
+                    return Text(f"took {_duration(task.elapsed or 0.0)}")
+                left = task.time_remaining
+                return Text("" if left is None else f"{_duration(left)} left", style="cyan")
 
         columns = (
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.completed}/{task.total}"),
-            TimeRemainingColumn(compact=True, elapsed_when_finished=True),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ignore")),
+            BarColumn(bar_width=_BAR, table_column=Column(min_width=_BAR)),
+            TextColumn("{task.completed}/{task.total}", table_column=Column(no_wrap=True, overflow="ignore")),
+            Left(table_column=Column(min_width=len("99 min left"), no_wrap=True)),
+            TextColumn("{task.fields[figures]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
         )
-        self._rich = RichProgress(*columns, console=Console(file=stream, highlight=False), transient=False)
+        console = Console(file=stream, highlight=False)
+        self._rich = RichProgress(*columns, console=console, expand=True)
 
     def start(self, title: str, total: int, done: int = 0) -> None:
         self._rich.start()
@@ -86,6 +101,8 @@ class _Bar(Progress):
         self._rich.update(self._task, completed=done, figures=text)
 
     def finish(self) -> None:
+        for task in self._rich.task_ids:
+            self._rich.stop_task(task)
         self._rich.stop()
         for task in self._rich.task_ids:
             self._rich.remove_task(task)
@@ -110,8 +127,11 @@ class JsonLines:
 
     def __call__(self, figures: Mapping[str, float], step: int) -> None:
         """Append one record."""
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({"epoch": step, **figures}) + "\n")
+        try:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"epoch": step, **figures}) + "\n")
+        except OSError as error:
+            raise write_error(self._path, error) from error
 
 
 @contextmanager
@@ -124,16 +144,53 @@ def interruptible(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
         if asked:
             raise KeyboardInterrupt
         asked = True
-        say("stopping at the next safe point (Ctrl-C again stops at once)")
+        with suppress(RuntimeError):  # the signal came in the midst of another line
+            say("stopping at the next safe point (Ctrl-C again stops at once)")
 
     before = signal.signal(signal.SIGINT, ask)
     try:
         yield lambda: asked
+    except KeyboardInterrupt:
+        raise StoppedError("stopped at once") from None
     finally:
         signal.signal(signal.SIGINT, before)
 
 
+class Checkpoints:
+    """A folder for the state of a run: emptied at the start unless resuming, gone at the end unless stopped."""
+
+    def __init__(self, folder: Path, *, resume: bool, run: str = "") -> None:
+        self._folder, self._resume, self._run = folder, resume, run
+
+    def __enter__(self) -> None:
+        if self._resume and not self._folder.is_dir():
+            raise StoreError(f"there is nothing to resume: no folder '{self._folder}' (leave out --resume)")
+        if self._resume and not any(self._folder.glob(f"{self._run}*")):
+            raise StoreError(
+                f"the state in '{self._folder}' is of another run: its graph, settings or protocol differ "
+                "(start again without --resume, or restore them)"
+            )
+        if not self._resume and self._folder.is_dir():
+            shutil.rmtree(self._folder)
+        make_folder(self._folder, self._folder)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        useful = any(file.suffix in (".safetensors", ".json") for file in self._folder.glob("*"))
+        if kind is None or not useful:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if isinstance(error, StoppedError) and useful:
+            raise StoppedError(f"{error}. Go on with the same command and --resume") from None
+
+
+def make_folder(folder: Path, wanted_for: Path) -> None:
+    """Create a folder; an error names the file that it is wanted for."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(wanted_for, error) from error
+
+
 def _duration(seconds: float) -> str:
     if seconds < 100:
-        return f"{seconds:.0f} s"
+        return f"{seconds:.1f} s" if seconds < 1 else f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

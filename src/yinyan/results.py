@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +42,13 @@ class Recommendations(Sequence[Recommendation]):
     def __len__(self) -> int:
         return len(self.sources)
 
-    def __getitem__(self, index: int) -> Recommendation:  # type: ignore[override]
+    @overload
+    def __getitem__(self, index: int) -> Recommendation: ...
+    @overload
+    def __getitem__(self, index: slice) -> Recommendations: ...
+    def __getitem__(self, index: int | slice) -> Recommendation | Recommendations:
+        if isinstance(index, slice):
+            return Recommendations(self.sources[index], self.targets[index], self.scores[index], self.ranks[index])
         return Recommendation(
             self.sources[index], self.targets[index], float(self.scores[index]), int(self.ranks[index])
         )

@@ -15,7 +15,7 @@ __all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_pairs", "expected_ad
 
 Sampler = Literal["global", "source"]
 
-_ROUNDS = 64  # a graph that is half full passes a round with probability 1/2: 64 rounds never fail by chance
+_ROUNDS = 24  # on a graph that is half full, one pair in 2^24 is left for the last resort
 _ENUMERABLE = 4_000  # up to this many nodes, what rejection cannot find is listed
 
 

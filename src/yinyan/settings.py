@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 import sys
 import typing
 from collections.abc import Mapping
@@ -46,17 +45,21 @@ class EncoderSettings(_Checked):
 
     inputs: Literal["features", "embeddings", "both", "random"] = _option(
         "both", "what f reads: given features, learned embeddings, both, or fixed random features"
-    )  # a small embedding beside the features tells apart nodes with equal features
-    hidden_size: int = _option(256, "width of f and of the embeddings", low=1)  # 512 gains little on small graphs
+    )  # works for every graph; `defaults` narrows it where the features suffice
+    hidden_size: int = _option(
+        256, "width of f and of the embeddings", low=1
+    )  # 512 doubles the time
     embedding_size: int = _option(
         64, "width of the learned (or random) input embeddings", low=1
     )  # small beside features
-    num_layers: int = _option(1, "layers of the base model f", low=1)  # linear f generalises best on bag-of-words
+    num_layers: int = _option(1, "layers of the base model f", low=1)  # a linear f overfits least
     sign_hops: int = _option(0, "neighbourhood powers fed to f (SIGN features)", low=0)  # the steps do this already
-    num_steps: int = _option(4, "descent steps (graph layers) T; 0 ignores the graph", low=0)  # 2-8 are all good
+    num_steps: int = _option(
+        4, "descent steps (graph layers) T; 0 ignores the graph", low=0
+    )  # reaches four hops; two to six validate alike
     step_size: float | Literal["safe"] = _option(
-        0.5, "descent step, or 'safe' for guaranteed descent", above=0
-    )  # larger steps mix faster; 'safe' is provable and small
+        0.3, "descent step, or 'safe' for guaranteed descent", above=0
+    )  # below the bound of 'safe' for these weights
     anchoring: float = _option(0.5, "pull towards f (lambda_0)", low=0)  # keeps a node's own features audible
     attraction: float = _option(1.0, "pull between the ends of links (lambda)", low=0)  # fixes the scale of the others
     repulsion: float = _option(0.3, "push between the ends of non-links (lambda_K)", low=0)  # more can diverge
@@ -66,7 +69,7 @@ class EncoderSettings(_Checked):
     num_negatives: int = _option(1, "negative graphs K; 0 for none", low=0)  # more graphs, less noise, more time
     sampler: Literal["global", "source"] = _option(
         "global", "how non-links are drawn: both ends at random, or one end kept"
-    )  # equal in accuracy; global is cheaper in expectation
+    )  # the loss judges global non-links too
     expected_negatives: bool = _option(
         True, "use the mean of all negative graphs instead of samples"
     )  # deterministic, and free
@@ -75,7 +78,7 @@ class EncoderSettings(_Checked):
     )  # as the paper ran
     self_loops: bool = _option(False, "add a self loop to every node of the message graph")  # anchoring does its work
     feature_dropout: float = _option(0.5, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
-    dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # not inside the descent
+    dropout: float = _option(0.7, "dropout on the output of f", low=0, high=0.99)  # never inside the descent
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
 
 
@@ -84,11 +87,11 @@ class DecoderSettings(_Checked):
     """The function of two stored embeddings that scores a pair."""
 
     kind: Literal["hadamard", "dot", "distance"] = _option("hadamard", "the pair function")  # dot suits plain MIPS
-    depth: int = _option(2, "layers of the Hadamard MLP", low=1)  # deeper helps graphs without features
+    depth: int = _option(2, "layers of the Hadamard MLP", low=1)  # one hidden layer: enough for small graphs
     width: int = _option(256, "width of the Hadamard MLP", low=1)  # as wide as the embeddings
-    residual: bool = _option(True, "residual connections in the Hadamard MLP")  # keeps the linear term alive
-    norm: bool = _option(True, "layer normalisation in the Hadamard MLP")  # steadier at high learning rates
-    dropout: float = _option(0.3, "dropout in the Hadamard MLP", low=0, high=0.99)  # few hundred links overfit it
+    residual: bool = _option(False, "residual connections in the Hadamard MLP")  # for depths of three and more
+    norm: bool = _option(False, "layer normalisation in the Hadamard MLP")  # the size of y_i * y_j tells something
+    dropout: float = _option(0.5, "dropout in the Hadamard MLP", low=0, high=0.99)  # a few thousand links overfit it
     directed_maps: bool = _option(
         True, "on a directed graph, map source and target before the product"
     )  # otherwise a->b and b->a score alike
@@ -99,17 +102,19 @@ class DecoderSettings(_Checked):
 class TrainingSettings(_Checked):
     """The loop: what a step sees, what it optimises and when it stops."""
 
-    epochs: int = _option(100, "passes over the training links at most", low=1)  # early stopping usually comes first
+    epochs: int = _option(30, "passes over the training links at most", low=1)  # the schedule ends with them
     batch_size: int = _option(0, "target links a step; 0 for all of them", low=0)  # small batches mask few links
-    learning_rate: float = _option(0.005, "Adam's learning rate", above=0)  # with clipping and a cosine schedule
-    weight_decay: float = _option(1e-4, "Adam's decoupled weight decay", low=0)  # worth a point on Citeseer
+    learning_rate: float = _option(0.002, "Adam's learning rate", above=0)  # with clipping and a cosine schedule
+    weight_decay: float = _option(2.0, "Adam's decoupled weight decay", low=0)  # times the rate: .4 % a step
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "learning rate over the epochs")  # ends calm
     warmup: float = _option(0.05, "share of the steps that warm the learning rate up", low=0, high=1)  # deep decoders
     clip_norm: float = _option(1.0, "largest gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
     loss: Literal["paper", "auc", "hinge", "logrank", "infonce"] = _option(
         "paper", "the training loss"
-    )  # best or equal
-    loss_negatives: int = _option(3, "sampled non-links per target link in the loss", low=1)  # three beat one
+    )  # a calibrated log-loss
+    loss_negatives: int = _option(
+        3, "sampled non-links per target link in the loss", low=1
+    )  # steadier gradients at little cost
     loss_sampler: Literal["global", "source"] = _option("global", "how the loss draws non-links")  # as they are judged
     mask_targets: bool = _option(
         True, "hide a step's target links from its message graph"
@@ -119,8 +124,12 @@ class TrainingSettings(_Checked):
         20_000, "sampled non-links for validation", low=1
     )  # few make the best epoch luck
     evaluate_every: int = _option(1, "epochs between validations", low=1)  # one forward pass, cheap beside an epoch
-    patience: int = _option(20, "validations without progress before stopping; 0 for never", low=0)  # noise is wide
-    inference_samples: int = _option(1, "negative samples averaged at inference", low=1)  # one says what moves
+    patience: int = _option(
+        10, "validations without progress before stopping; 0 for never", low=0
+    )  # a third of the epochs
+    inference_samples: int = _option(
+        1, "negative samples averaged at inference", low=1
+    )  # expected negatives need one only
 
 
 @dataclass(frozen=True)
@@ -210,7 +219,7 @@ def _checked_value(path: str, f: dataclasses.Field[Any], value: Any, owner: type
     low, above, high = f.metadata["low"], f.metadata["above"], f.metadata["high"]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         outside = (low is not None and value < low) or (above is not None and value <= above)
-        if outside or (high is not None and value > high) or not math.isfinite(value):
+        if outside or (high is not None and value > high) or not abs(value) <= sys.float_info.max:
             raise SettingsError(f"{path}: needs to be {_in_words(f, kinds, choices)} (got {value!r})")
         return float(value) if float in kinds else value
     return value

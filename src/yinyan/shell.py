@@ -4,44 +4,48 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
-from collections.abc import Callable, Mapping
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import typer
 
 from yinyan.bulk import recommend_all as stream_all
-from yinyan.columns import find_column, guess_edge_columns
-from yinyan.errors import InputError, MissingExtraError, StoppedError, StoreError
-from yinyan.files import atomic_path, write_error, write_text
-from yinyan.fitting import Hooks, graph_fingerprint
+from yinyan.bulk import write_rows
+from yinyan.errors import MissingExtraError, StoppedError, StoreError
+from yinyan.files import write_text
+from yinyan.fitting import Fitted, Hooks, graph_fingerprint
 from yinyan.flags import TableFlags
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
-from yinyan.progress import JsonLines, Progress, interruptible
+from yinyan.progress import Checkpoints, JsonLines, Progress, interruptible, make_folder
 from yinyan.protocol import Evaluation, SeedResult, evaluate_seed
-from yinyan.results import Id
+from yinyan.results import Id, Recommendations, text_table
 from yinyan.settings import Settings, read_settings
 from yinyan.store import check_target
-from yinyan.tables import read_table, write_parquet
+from yinyan.tensors import pick_device
 from yinyan.training import EpochRecord
+from yinyan.wording import counted
 
 __all__ = [
     "Plan",
     "check_outputs",
-    "column_ids",
+    "deliver",
+    "facts",
     "load",
     "predictor",
+    "print_fit",
     "print_json",
+    "print_links",
+    "print_scores",
     "read_graph",
     "recommend_all",
     "run_evaluation",
     "run_fit",
-    "write_rows",
 ]
 
 
@@ -67,10 +71,7 @@ def check_outputs(model: Path | None, report: Path | None) -> None:
             raise MissingExtraError("--report draws with matplotlib: pip install 'yinyan[plots]'")
         if report.is_dir():
             raise StoreError(f"--report needs the name of a file: '{report}' is a directory")
-        try:
-            report.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_error(report, error) from error
+        make_folder(report.parent, report)
 
 
 def read_graph(links: Path, table: TableFlags, progress: Progress) -> Graph:
@@ -88,20 +89,22 @@ def predictor(
     device: str,
     calibration: str = "platt",
 ) -> LinkPredictor:
-    """An unfitted predictor; flags win over the file."""
+    """An unfitted predictor; flags win over the file, and a wrong value is refused before any table is read."""
     chosen: dict[str, dict[str, Any]] = (
         {k: dict(v) for k, v in read_settings(settings_file).items()} if settings_file else {}
     )
     for group, values in overrides.items():
         chosen[group] = {**chosen.get(group, {}), **values}
-    Settings().updated(chosen)  # a wrong value is refused before any table is read
+    Settings().updated(chosen)
+    pick_device(device)
     return LinkPredictor(**chosen, calibration=calibration, seed=seed, device=device)  # type: ignore[arg-type]
 
 
 def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *, resume: bool) -> None:
     """Fit and save; Ctrl-C leaves a checkpoint that --resume goes on from."""
-    folder = out.with_name(f"{out.name}.checkpoint")
-    with _Checkpoints(folder, resume=resume), interruptible(progress.note) as should_stop:
+    place = out if out.name else out.resolve()  # '.' has no name to put a folder beside
+    folder = place.with_name(f"{place.name}.checkpoint")
+    with Checkpoints(folder, resume=resume), interruptible(progress.note) as should_stop:
         hooks = _hooks(progress, "epoch", should_stop, folder / "state.safetensors", resume=resume)
         try:
             model.fit(graph, hooks=hooks)
@@ -121,28 +124,28 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
     marks = (graph_fingerprint(graph), plan.protocol, plan.mlp, repr(model.get_params(deep=False) | {"seed": None}))
     digest = hashlib.blake2b(repr(marks).encode(), digest_size=8).hexdigest()
     results: list[SeedResult] = []
-    with _Checkpoints(folder, resume=plan.resume), interruptible(progress.note) as should_stop:
+    tell = _once(progress.note)  # every seed makes the same choices
+    with Checkpoints(folder, resume=plan.resume, run=digest), interruptible(progress.note) as should_stop:
         for seed in plan.seeds:
             done = folder / f"{digest}-seed-{seed}.json"
-            if done.exists():
+            # the last seed runs again if need be, so that there is a model to draw
+            if done.exists() and (seed != plan.seeds[-1] or any(r.model for r in results)):
                 kept = json.loads(done.read_text(encoding="utf-8"))
                 results.append(SeedResult(seed, kept["metrics"], kept["peers"]))
+                tell(f"seed {seed}: figures kept from the stopped run")
                 continue
 
             def hooks(what: str, seed: int = seed) -> Hooks:
                 progress.finish()
                 state = folder / f"{digest}-seed-{seed}-{what}.safetensors"
-                title = f"{what}, seed {seed}, epoch"
-                return _hooks(progress, title, should_stop, state, resume=True)
+                return _hooks(progress, f"{what}, seed {seed}, epoch", should_stop, state, resume=True, tell=tell)
 
             try:
                 result = evaluate_seed(graph, protocol=plan.protocol, seed=seed, mlp=plan.mlp, model=model, hooks=hooks)
             finally:
                 progress.finish()
             results.append(result)
-            if len(plan.seeds) > 1:
-                folder.mkdir(exist_ok=True)
-                write_text(done, json.dumps({"metrics": result.metrics, "peers": result.peers}))
+            write_text(done, json.dumps({"metrics": result.metrics, "peers": result.peers}))
     return Evaluation(plan.dataset, plan.protocol, tuple(results))
 
 
@@ -157,18 +160,21 @@ def recommend_all(model: LinkPredictor, out: Path, k: int, progress: Progress, *
             started = True
         progress.advance(done)
 
-    with interruptible(progress.note) as should_stop:
-        try:
+    try:
+        with interruptible(progress.note) as should_stop:
             count = stream_all(model, out, k, on_progress=show, should_stop=should_stop)
-        except StoppedError as stopped:
-            raise StoppedError(f"{stopped}. The same command goes on from there") from None
-        finally:
-            if started:
-                progress.finish()
-    if as_json:
-        print_json({"rows": count, "file": str(out)})
-    else:
-        typer.echo(f"wrote {count:,} rows to '{out}'")
+    except StoppedError as stopped:
+        raise StoppedError(f"{stopped}. The same command goes on from there") from None
+    finally:
+        if started:
+            progress.finish()
+    _say_written(count, out, as_json=as_json)
+
+
+def deliver(table: pa.Table, out: Path, *, as_json: bool) -> None:
+    """Rows to a file, and word of it."""
+    write_rows(table, out)
+    _say_written(table.num_rows, out, as_json=as_json)
 
 
 def load(path: Path, device: str) -> LinkPredictor:
@@ -176,69 +182,102 @@ def load(path: Path, device: str) -> LinkPredictor:
     return LinkPredictor.load(path, device=device)
 
 
-def column_ids(
-    model: LinkPredictor, path: Path, place: int, name: str | None = None, *, header: bool = True
-) -> list[Id]:
-    """The ids in a column of a table, in the model's own types: text from a CSV may mean an integer id."""
-    table = read_table(path, header=header)
-    if table.num_columns <= place:
-        raise InputError(f"'{path}' needs {place + 1} columns of ids (it has {table.num_columns})")
-    if name is None and place < 2 and table.num_columns >= 2:
-        chosen = guess_edge_columns(table.column_names)[place]
-    else:
-        chosen = table.column_names[place] if name is None else find_column(table.column_names, name, "id")
-    values = table[chosen].to_pylist()
-    ids = model.graph_.ids
-    return [ids.parse(v) if isinstance(v, str) else v for v in values]
-
-
-def write_rows(table: pa.Table, path: Path) -> None:
-    """A table to Parquet or CSV, by the name of the file."""
-    if path.suffix == ".parquet":
-        write_parquet(table, path)
-    elif path.suffix == ".csv":
-        with atomic_path(path) as temporary:
-            pa_csv.write_csv(table, temporary)
-    else:
-        raise InputError(f"'{path}' needs to end in .parquet or .csv")
-
-
 def print_json(content: Any) -> None:
     """One JSON document on standard output."""
-    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+    plain = "utf" not in (sys.stdout.encoding or "utf-8").lower()
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=plain))
 
 
-class _Checkpoints:
-    """A folder for the state of a run: emptied at the start unless resuming, gone at the end unless stopped."""
-
-    def __init__(self, folder: Path, *, resume: bool) -> None:
-        self._folder, self._resume = folder, resume
-
-    def __enter__(self) -> None:
-        if self._resume and not self._folder.is_dir():
-            raise StoreError(f"there is nothing to resume: no folder '{self._folder}' (leave out --resume)")
-        if not self._resume and self._folder.is_dir():
-            shutil.rmtree(self._folder)
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if kind is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        elif isinstance(error, StoppedError):
-            raise StoppedError(f"{error}. Go on with the same command and --resume") from None
+def print_fit(fitted: Fitted, out: Path, report: Path | None, *, as_json: bool) -> None:
+    """What came of a fit, and what to do next."""
+    if as_json:
+        print_json({"model": str(out), **{k: facts(fitted)[k] for k in ("protocol", "seed", "validation")}})
+        return
+    figures = ", ".join(f"{name} {value:.4f}" for name, value in fitted.metrics.items() if name != "score_spread")
+    weights = f"weights of epoch {fitted.best_epoch} of {len(fitted.history)}"
+    typer.echo(f"validation on {counted(len(fitted.valid_scores[0]), 'held-out link')}, {weights}: {figures}")
+    typer.echo(f"saved the model in '{out}'" + (f", the report in '{report}'" if report else ""))
+    asked = shlex.join(["yinyan", "recommend", str(out), str(fitted.graph.ids[0])])
+    typer.echo(f"next: {asked}, or yinyan evaluate with the same table and flags for test figures")
 
 
-def _hooks(progress: Progress, title: str, should_stop: Callable[[], bool], state: Path, *, resume: bool) -> Hooks:
-    def on_start(epochs: int, done: int) -> None:
-        state.parent.mkdir(parents=True, exist_ok=True)
-        progress.start(title, epochs, done)
+def facts(fitted: Fitted) -> dict[str, Any]:
+    """What there is to know of a model, for JSON."""
+    return {
+        "nodes": fitted.graph.num_nodes,
+        "links": fitted.graph.num_edges,
+        "protocol": fitted.protocol,
+        "seed": fitted.seed,
+        "validation": fitted.metrics,
+        "best_epoch": fitted.best_epoch,
+        "settings": fitted.settings.to_dict(),
+    }
 
+
+def print_links(found: Recommendations, *, as_json: bool) -> None:
+    """Recommended links, all of them: the repr of a long answer leaves some out."""
+    if as_json:
+        print_json([row._asdict() for row in found])
+    elif not len(found):
+        typer.echo("no links to recommend: there is no candidate that is not linked already")
+    else:
+        rows = [[str(a), str(b), f"{score:.3f}", str(rank)] for a, b, score, rank in found]
+        typer.echo(text_table(["source", "target", "score", "rank"], rows, right=(2, 3)))
+
+
+def print_scores(
+    pairs: Sequence[tuple[Id, Id]],
+    scores: Sequence[float],
+    chances: Sequence[float],
+    base_rate: float,
+    *,
+    as_json: bool,
+) -> None:
+    """Scored pairs, with the base rate that their probabilities hold for."""
+    rows = [(a, b, score, chance) for (a, b), score, chance in zip(pairs, scores, chances, strict=True)]
+    if as_json:
+        keys = ("source", "target", "score", "probability")
+        print_json({"base_rate": base_rate, "pairs": [dict(zip(keys, row, strict=True)) for row in rows]})
+        return
+    header = ["source", "target", "score", f"probability at base rate {base_rate:g}"]
+    typer.echo(text_table(header, [[str(a), str(b), f"{s:.3f}", f"{p:.3f}"] for a, b, s, p in rows], right=(2, 3)))
+
+
+def _say_written(count: int, out: Path, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"rows": count, "file": str(out)})
+    else:
+        typer.echo(f"wrote {count:,} rows to '{out}'")
+
+
+def _once(say: Callable[[str], None]) -> Callable[[str], None]:
+    """`say`, deaf to what it has said before."""
+    said: set[str] = set()
+
+    def tell(text: str) -> None:
+        if text not in said:
+            said.add(text)
+            say(text)
+
+    return tell
+
+
+def _hooks(
+    progress: Progress,
+    title: str,
+    should_stop: Callable[[], bool],
+    state: Path,
+    *,
+    resume: bool,
+    tell: Callable[[str], None] | None = None,
+) -> Hooks:
     def on_epoch(record: EpochRecord) -> None:
-        hits = "" if record.hits is None else f", validation hits@10% {record.hits:.3f}, auc {record.auc:.3f}"
+        hits = "" if record.hits is None else f", hits@10% {record.hits:.3f}, auc {record.auc:.3f}"
         progress.advance(record.epoch, f"loss {record.loss:.3f}{hits}")
 
     return Hooks(
-        tell=progress.note,
-        on_start=on_start,
+        tell=tell or progress.note,
+        on_start=lambda epochs, done: progress.start(title, epochs, done),
         on_epoch=on_epoch,
         should_stop=should_stop,
         checkpoint=state,

@@ -113,9 +113,14 @@ def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> t
             f"the graph has {count:,} links between different nodes; at least {MINIMUM_LINKS} are needed "
             "to hold some out (add links, or merge graphs)"
         )
-    place = np.random.default_rng(named_seed(seed, "split")).permutation(count)[pair]
     num_test = round(test_share * count)
     num_valid = max(1, round(valid_share * count))
+    if min(valid_share, test_share) < 0 or num_test + num_valid >= count:
+        raise InputError(
+            "'valid_share' and 'test_share' need to be positive and to leave links for training "
+            f"(got {valid_share} and {test_share})"
+        )
+    place = np.random.default_rng(named_seed(seed, "split")).permutation(count)[pair]
     test = np.flatnonzero(place < num_test)
     valid = np.flatnonzero((place >= num_test) & (place < num_test + num_valid))
     return np.flatnonzero(place >= num_test + num_valid), valid, test

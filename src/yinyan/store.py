@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from yinyan.calibration import calibration_from_dict
 from yinyan.card import model_card
 from yinyan.errors import StoreError, YinYanError
 from yinyan.features import FeatureEncoder, SparseFeatures
-from yinyan.files import flush_to_disk, write_error
+from yinyan.files import flush_to_disk, system_errors, write_error
 from yinyan.fitting import Fitted, build_model
 from yinyan.graph import Graph
 from yinyan.ids import Ids
@@ -42,12 +43,13 @@ Arrays = dict[str, NDArray[Any]]
 def save_model(path: Path, fitted: Fitted, params: Mapping[str, Any]) -> None:
     """Write beside `path`, then swap: a crash at any moment leaves the old model or the new one."""
     check_target(path)
-    staging = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    place = path.resolve()  # a link to a model stays a link, and '.' has a name
+    staging = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
     try:
         staging.mkdir(parents=True)
         _write_parts(staging, fitted, params)
         _write_manifest(staging)
-        _swap(staging, path)
+        _swap(staging, place)
     except OSError as error:
         raise write_error(path, error) from error
     finally:
@@ -57,12 +59,13 @@ def save_model(path: Path, fitted: Fitted, params: Mapping[str, Any]) -> None:
 def load_model(path: Path, device: torch.device) -> tuple[Fitted, dict[str, Any]]:
     """The fitted model and the predictor's parameters, after every file has been checked."""
     path = _present(path)
-    _verify(path, read_manifest(path))
+    manifest = read_manifest(path)
     try:
+        _verify(path, manifest)
         return _read_parts(path, device)
     except YinYanError:
         raise
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
         raise StoreError(f"the model in '{path}' cannot be read: {error!r}") from error
 
 
@@ -124,7 +127,7 @@ def _graph_arrays(fitted: Fitted) -> Arrays:
 
 def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
     graph = fitted.graph
-    plain = dict(params)
+    plain = {**params, "seed": int(params["seed"])}  # which may be numpy's, and JSON knows only Python's
     for group in GROUPS:  # a mapping of overrides, a settings object, or None
         given = plain[group]
         plain[group] = given if given is None else dict(given) if isinstance(given, Mapping) else vars(given)
@@ -166,16 +169,26 @@ def _umask() -> int:
 def _swap(staging: Path, path: Path) -> None:
     """Put the new directory in the old one's place; files that are not ours move along."""
     previous = _previous(path)
-    if previous.exists() and path.exists():
-        shutil.rmtree(previous)
+    if previous.exists():  # an earlier save was cut off: after its swap, or in the midst of it
+        if path.exists():
+            shutil.rmtree(previous)
+        else:
+            previous.replace(path)
     if path.exists():
-        ours = {_MANIFEST, *read_manifest(path)["files"]} if (path / _MANIFEST).is_file() else set()
+        ours = {entry.name for entry in staging.iterdir()}
+        with suppress(StoreError):  # a damaged or outdated model may be replaced too: that is its cure
+            ours |= set(read_manifest(path)["files"])
         for entry in path.iterdir():
             if entry.name not in ours:
                 copy = shutil.copytree if entry.is_dir() else shutil.copy2
                 copy(entry, staging / entry.name)
         path.replace(previous)
-    staging.replace(path)
+    try:
+        staging.replace(path)
+    except OSError:
+        if previous.exists():
+            previous.replace(path)
+        raise
     flush_to_disk(path.parent)
     shutil.rmtree(previous, ignore_errors=True)
 
@@ -192,7 +205,8 @@ def check_target(path: Path) -> None:
 
 
 def _previous(path: Path) -> Path:
-    return path.with_name(f".{path.name}.previous")
+    place = path.resolve()
+    return place.with_name(f".{place.name}.previous")
 
 
 def _present(path: Path) -> Path:
@@ -267,7 +281,8 @@ def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
 
 
 def _save_arrays(path: Path, arrays: Arrays) -> None:
-    save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+    with system_errors():
+        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
 
 
 def _save_json(path: Path, content: Any) -> None:

@@ -25,8 +25,10 @@ def pick_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "mps" if mps else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError as error:
-        raise SettingsError(f"'device' needs to be 'auto', 'cpu', 'cuda' or 'mps' (got {name!r})") from error
+    except (RuntimeError, TypeError):
+        device = None
+    if device is None or device.type not in ("cpu", "cuda", "mps"):
+        raise SettingsError(f"'device' needs to be 'auto', 'cpu', 'cuda' or 'mps' (got {name!r})")
     if (device.type == "cuda" and not torch.cuda.is_available()) or (device.type == "mps" and not mps):
         raise SettingsError(f"'device' is {name!r}, and torch finds none here (use 'auto' or 'cpu')")
     return device

@@ -169,11 +169,11 @@ def _step(
 def draw_loss_negatives(
     known: KnownPairs, links: Tensor, settings: TrainingSettings, generator: torch.Generator
 ) -> Tensor:
-    """(b, N, 2) non-links; on a directed graph the last is the reversed link, where that is none."""
+    """(b, N, 2) non-links; on a directed graph the last of several is the reversed link, where that is none."""
     count = settings.loss_negatives
     sources = links[:, 0].repeat_interleave(count) if settings.loss_sampler == "source" else None
     pairs = draw_pairs(known, links.shape[0] * count, generator, sources=sources).view(-1, count, 2)
-    if known.directed:
+    if known.directed and count > 1:
         reverse = links.flip(1)
         pairs[:, -1] = torch.where(known.contains(reverse)[:, None], pairs[:, -1], reverse)
     return pairs

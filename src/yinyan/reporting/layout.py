@@ -1,7 +1,4 @@
-"""Two dimensions for looking at embeddings: principal components, then exact t-SNE.
-
-A map shows who is near whom. Distances between far groups, and the sizes of groups, mean nothing on it.
-"""
+"""Two dimensions for looking at embeddings: principal components, then exact t-SNE."""
 
 from __future__ import annotations
 
@@ -35,6 +32,7 @@ def map_2d(
 
     All rows are shown up to `max_points` (time and memory grow with its square); beyond, the rows of `keep`
     and a random choice of the others. The same arguments give the same map.
+    A map shows who is near whom: distances between far groups, and the sizes of groups, mean nothing on it.
     """
     table = np.asarray(embeddings, dtype=np.float64)
     if table.ndim != 2 or 0 in table.shape:

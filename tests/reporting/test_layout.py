@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from yinyan.errors import InputError
-from yinyan.layout import map_2d
+from yinyan.reporting import map_2d
 
 
 def two_clusters(size: int = 60) -> np.ndarray:
