@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import given
@@ -14,6 +16,9 @@ from yinyan.propagation import (
     LowRankOperator,
     SparseMatrix,
     SymmetricOperator,
+    _bag_product,
+    _scatter_product,
+    _sparse_product,
     combine,
     csr_product,
     inverse_or_zero,
@@ -239,3 +244,18 @@ def test_csr_product_of_a_rectangle() -> None:
     indptr, columns, values = torch.tensor([0, 1, 3]), torch.tensor([1, 0, 2]), torch.tensor([2.0, 1.0, 3.0])
     y = torch.tensor([[1.0], [10.0], [100.0]])
     assert csr_product(indptr, columns, values, y).tolist() == [[20.0], [301.0]]
+
+
+class TestKernels:
+    """Every device's kernel gives the same product, so that the CPU's tests speak for all."""
+
+    @pytest.mark.parametrize("kernel", [_bag_product, _sparse_product, _scatter_product])
+    def test_equals_dense(self, kernel: Callable[..., Tensor]) -> None:
+        generator = torch.Generator().manual_seed(0)
+        dense = torch.randn(7, 5, dtype=torch.float64, generator=generator)
+        dense[torch.rand(7, 5, generator=generator) < 0.6] = 0
+        dense[2] = 0  # an empty row
+        compressed = dense.to_sparse_csr()
+        y = torch.randn(5, 3, dtype=torch.float64, generator=generator)
+        parts = compressed.crow_indices(), compressed.col_indices(), compressed.values()
+        torch.testing.assert_close(kernel(*parts, y), dense @ y)

@@ -340,7 +340,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, stage: str, error: BaseException) -
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise error
 
-    if stage == "first rename" or stage == "second rename":
+    if stage in ("first rename", "second rename"):
         real, calls = Path.replace, iter(range(100))
         bad = 0 if stage == "first rename" else 1
 
@@ -430,8 +430,7 @@ def test_a_failed_write_names_its_cure_and_leaves_no_litter(
 def test_a_full_disk_before_the_first_model_leaves_nothing(
     other: LinkPredictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fail_at(monkeypatch, "second rename", OSError(errno.ENOSPC, "full"))
-    monkeypatch.setattr(store, "_write_manifest", lambda folder: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    fail_at(monkeypatch, "manifest", OSError(errno.ENOSPC, "full"))
     with pytest.raises(StoreError, match="the disk is full"):
         other.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []

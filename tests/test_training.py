@@ -222,8 +222,8 @@ class TestMasking:
             return True
 
         train(build(), data, settings(epochs=1), Streams(5, CPU), on_step=note)
-        masks, validation = seen[:-1], seen[-1]
-        assert validation is None  # validation links are in no message graph, and nothing else hides
+        masks, validation = seen[: len(batches)], seen[len(batches) :]
+        assert validation == [None, None]  # its energy and its scores: nothing hides at validation
         assert len(masks) == len(batches) == math.ceil(len(data.targets) / 60)
         for mask, batch in zip(masks, batches, strict=True):
             assert mask is not None
@@ -430,11 +430,17 @@ class TestDivergence:
         model = build()
 
         def spoil(_: TrainingState) -> bool:
-            model.encoder.base.bias.data.fill_(math.nan)
+            model.decoder.output.bias.data.fill_(math.nan)  # type: ignore[operator, union-attr]
             return True
 
         with pytest.raises(TrainingError, match=r"validation scores are not finite.*encoder\.step_size"):
             train(model, data, settings(batch_size=0, mask_targets=False), Streams(5, CPU), on_step=spoil)
+
+    @pytest.mark.parametrize("runaway", [{"step_size": 30.0}, {"repulsion": 60.0, "learn_repulsion": "no"}], ids=str)
+    def test_is_noticed_where_normalisation_hides_it(self, data: TrainingData, runaway: dict[str, object]) -> None:
+        model = build(num_steps=6, output_norm=True, **runaway)
+        with pytest.raises(TrainingError, match=r"the energy diverges: from .* in 6 layers.*encoder\.step_size"):
+            run(data, model)
 
     def test_leaves_the_weights_finite(self, data: TrainingData) -> None:
         model = build(step_size=1e30, num_steps=6)

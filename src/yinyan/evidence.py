@@ -28,6 +28,7 @@ _ASKED = 300  # nodes that are asked for their best new partners
 _PARTNERS = 3  # how many each of them names
 _SHOWN = 15  # predicted links drawn and listed
 _CONTEXT = 4_000  # known links drawn thinly behind them
+_PEERS = {"cn": "common neighbours", "aa": "Adamic-Adar", "ra": "resource allocation", "mlp": "no graph (MLP)"}
 
 Rows = NDArray[np.int64]
 Scores = tuple[NDArray[Any], NDArray[Any]]
@@ -85,7 +86,8 @@ def evaluation_report(
     """The report of an evaluation: figures are means over its seeds, pictures are of the first one run here."""
     run, summary = kept_run(evaluation), evaluation.to_dict()
     links = best_links(run.model, _SHOWN) if recommended is None else recommended
-    write_report(path, _content(run.model, title, links, run.scores, summary["metrics"], summary["peers"]))
+    peers = {_PEERS.get(name, name): figures for name, figures in summary["peers"].items()}
+    write_report(path, _content(run.model, title, links, run.scores, summary["metrics"], peers))
 
 
 def _content(

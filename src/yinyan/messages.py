@@ -129,7 +129,7 @@ class MessageGraph:
         m = visible.shape[0]
         sources = None
         if settings.sampler == "source":
-            end = torch.randint(2, (m, 1), generator=generator, device=visible.device)
+            end = torch.randint(2, (m, 1), generator=generator, device=generator.device).to(visible.device)
             sources = visible.gather(1, end)[:, 0]
         return draw_pairs(self.known, m, generator, sources=sources, hidden=hidden)
 

@@ -103,7 +103,7 @@ def _propose(known: KnownPairs, count: int, generator: torch.Generator, sources:
     n, left, device = known.num_nodes, known.num_left, known.keys.device
 
     def uniform(low: int, high: int, size: int) -> Tensor:
-        return torch.randint(low, high, (size,), generator=generator, device=device)
+        return torch.randint(low, high, (size,), generator=generator, device=generator.device).to(device)
 
     if left is None:
         first = uniform(0, n, count) if sources is None else sources
@@ -125,7 +125,7 @@ def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: T
             f"non-links are too rare to sample ({known.num_nodes:,} nodes, {known.keys.numel():,} links)"
         )
     free = _free_pairs(known, hidden)
-    return free[torch.randint(free.shape[0], (count,), generator=generator, device=free.device)]
+    return free[torch.randint(free.shape[0], (count,), generator=generator, device=generator.device).to(free.device)]
 
 
 def _num_possible(known: KnownPairs) -> int:

@@ -46,9 +46,7 @@ class EncoderSettings(_Checked):
     inputs: Literal["features", "embeddings", "both", "random"] = _option(
         "both", "what f reads: given features, learned embeddings, both, or fixed random features"
     )  # works for every graph; `defaults` narrows it where the features suffice
-    hidden_size: int = _option(
-        256, "width of f and of the embeddings", low=1
-    )  # 512 doubles the time
+    hidden_size: int = _option(256, "width of f and of the embeddings", low=1)  # 512 doubles the time
     embedding_size: int = _option(
         64, "width of the learned (or random) input embeddings", low=1
     )  # small beside features

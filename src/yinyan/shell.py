@@ -197,7 +197,8 @@ def print_fit(fitted: Fitted, out: Path, report: Path | None, *, as_json: bool) 
     weights = f"weights of epoch {fitted.best_epoch} of {len(fitted.history)}"
     typer.echo(f"validation on {counted(len(fitted.valid_scores[0]), 'held-out link')}, {weights}: {figures}")
     typer.echo(f"saved the model in '{out}'" + (f", the report in '{report}'" if report else ""))
-    asked = shlex.join(["yinyan", "recommend", str(out), str(fitted.graph.ids[0])])
+    node = str(fitted.graph.ids[0])
+    asked = shlex.join(["yinyan", "recommend", str(out), *(["--"] if node.startswith("-") else []), node])
     typer.echo(f"next: {asked}, or yinyan evaluate with the same table and flags for test figures")
 
 

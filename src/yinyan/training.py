@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,6 +24,11 @@ from yinyan.settings import TrainingSettings
 __all__ = ["EpochRecord", "Model", "TrainingData", "TrainingState", "decode", "train"]
 
 _BLOCK = 65_536  # pairs decoded at a time outside training
+_RUNAWAY = 1e4  # growth of the energy that no descent explains
+_CURE = (
+    "Lower encoder.step_size (or set it to 'safe'), encoder.repulsion (or learn it through 'sigmoid'), "
+    "or training.learning_rate"
+)
 
 
 class Model(nn.Module):
@@ -152,10 +157,7 @@ def _step(
     loss = LOSSES[settings.loss](positive, negative)
     value = float(loss.detach())
     if not math.isfinite(value):
-        raise TrainingError(
-            f"the loss became {value}: the energy diverged. Lower encoder.step_size (or set it to 'safe'), "
-            "lower encoder.repulsion, or lower training.learning_rate"
-        )
+        raise TrainingError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     if settings.clip_norm:
@@ -181,13 +183,12 @@ def draw_loss_negatives(
 
 @torch.no_grad()
 def _validate(model: Model, data: TrainingData, record: EpochRecord, streams: Streams) -> EpochRecord:
-    y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"])
+    negatives = streams["message_negatives"]
+    refuse_divergence(model.encoder.energy_trace(data.features, data.messages, negatives=negatives))
+    y = model.encoder(data.features, data.messages, negatives=negatives)
     positive, negative = decode(model.decoder, y, data.valid_links), decode(model.decoder, y, data.valid_non_links)
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
-        raise TrainingError(
-            "validation scores are not finite: the energy diverges. Lower encoder.step_size (or set it to "
-            "'safe') or encoder.repulsion"
-        )
+        raise TrainingError(f"validation scores are not finite: the weights diverge. {_CURE}")
     repulsion = model.encoder.repulsion()
     return EpochRecord(
         record.epoch,
@@ -198,6 +199,14 @@ def _validate(model: Model, data: TrainingData, record: EpochRecord, streams: St
         auc=roc_auc(positive, negative),
         repulsion=float(repulsion.mean()) if repulsion.numel() else None,
     )
+
+
+def refuse_divergence(energies: Sequence[float]) -> None:
+    """Stop where the layers run away from f instead of settling: layer normalisation would hide it."""
+    first, last = energies[0], energies[-1]
+    if not math.isfinite(last) or abs(last) > _RUNAWAY * max(1.0, abs(first)):
+        layers = len(energies) - 1
+        raise TrainingError(f"the energy diverges: from {first:.3g} to {last:.3g} in {layers} layers. {_CURE}")
 
 
 def _remember_best(state: TrainingState, model: Model, record: EpochRecord) -> None:

@@ -1,0 +1,85 @@
+"""Defaults: what is chosen for a graph, and the reason that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from contracts import planted_graph
+from yinyan.defaults import suggest
+from yinyan.features import SparseFeatures
+from yinyan.graph import Graph
+from yinyan.ids import Ids
+from yinyan.settings import Settings
+
+
+def with_features(columns: int | None, *, sparse: bool = False) -> Graph:
+    graph = planted_graph()
+    if columns is None:
+        return graph
+    if sparse:
+        rows = np.arange(41)
+        return replace(graph, features=SparseFeatures(rows, rows[:-1] % columns, np.ones(40, np.float32), columns))
+    return replace(graph, features=np.ones((40, columns), dtype=np.float32))
+
+
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    "no features": lambda: with_features(None),
+    "few features": lambda: with_features(5),
+    "many features": lambda: with_features(300),
+    "sparse features": lambda: with_features(1433, sparse=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "reason"),
+    [
+        ("no features", "embeddings", "no features: an embedding is learned for each node"),
+        ("few features", "both", "5 features: too few to tell nodes apart"),
+        ("many features", "features", "300 features: they describe the nodes"),
+        ("sparse features", "features", "1,433 features: they describe the nodes"),
+    ],
+)
+def test_features_decide_what_the_encoder_reads(kind: str, inputs: str, reason: str) -> None:
+    found = suggest(GRAPHS[kind](), 1000)
+    assert found.settings.encoder.inputs == inputs
+    assert found.reasons[0].startswith(reason)
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+@pytest.mark.parametrize("links", [1, 9, 100, 5_000, 10_000_000])
+def test_settings_are_valid_and_hide_a_part_of_the_links(kind: str, links: int) -> None:
+    found = suggest(GRAPHS[kind](), links)
+    assert isinstance(found.settings, Settings)
+    assert Settings().updated(found.settings.to_dict()) == found.settings, "every value passes the checks"
+    batch = found.settings.training.batch_size
+    assert 1 <= batch <= 65_536
+    assert batch < links or links == 1
+    assert batch <= max(1, links // 10), "a step that hides many links sees another graph"
+
+
+def test_the_size_of_a_step_is_told() -> None:
+    small, large = suggest(with_features(None), 2_400), suggest(with_features(None), 10_000_000)
+    assert small.settings.training.batch_size < large.settings.training.batch_size
+    told = f"2,400 training links: {small.settings.training.batch_size:,} of them are hidden and predicted at each step"
+    assert told in small.reasons
+
+
+def test_large_graphs_get_fewer_dimensions() -> None:
+    edges = planted_graph().edges
+    small, large = (Graph(ids=Ids.integers(count), edges=edges) for count in (100_000, 100_001))
+    few, many = suggest(large, 1000), suggest(small, 1000)
+    assert few.settings.encoder.hidden_size == few.settings.decoder.width == 128
+    assert many.settings.encoder.hidden_size > 128
+    assert any("100,001 nodes: 128 dimensions" in reason for reason in few.reasons)
+    assert not any("dimensions" in reason for reason in many.reasons)
+
+
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_every_choice_has_its_reason(kind: str) -> None:
+    reasons = suggest(GRAPHS[kind](), 1000).reasons
+    assert len(reasons) == 2
+    assert all(reason.strip() and "\n" not in reason for reason in reasons)

@@ -1,0 +1,233 @@
+"""Imports point one way (STYLE: graph → splits, energy → encoder → training → predictor → command line)."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import yinyan
+
+ROOT = Path(yinyan.__file__).parent
+
+# A module may import from its own layer and from those above it in this list. A new file has to be given its place.
+LAYERS: tuple[frozenset[str], ...] = tuple(
+    frozenset(layer.split())
+    for layer in (
+        "yinyan errors wording",
+        "settings randomness files",
+        "columns csv_files tables id_columns ids edge_lists feature_matrix feature_columns features node_tables",
+        "graph",
+        "graph_tables graph_sources",
+        "propagation sampling energy messages splits metrics",
+        "encoder decoder losses",
+        "training",
+        "tensors checkpoint calibration explanation retrieval retrieval.exact results fitting extension defaults",
+        "card store",
+        "predictor",
+        "peers peers.heuristics peers.mlp protocol datasets datasets.bundled bulk",
+        "reporting.colours reporting.content reporting.curves reporting.layout reporting.markup reporting.spelling",
+        "reporting.canvas reporting.style",
+        "reporting.charts reporting.map_chart",
+        "reporting.recommended_section reporting.result_section reporting.told_apart_section "
+        "reporting.training_section",
+        "reporting.page",
+        "reporting",
+        "evidence",
+        "demo doctor",
+        "flags progress",
+        "shell",
+        "cli",
+        "__main__",
+    )
+)
+
+# Upward imports that are meant, each within a function or for the type checker only.
+EXCEPTIONS = {
+    ("graph", "graph_tables"): "Graph.from_table is a constructor of Graph and needs Graph itself",
+    ("graph", "graph_sources"): "so are from_arrays, from_networkx, from_scipy and from_pyg",
+    ("yinyan", "*"): "the package's public names, loaded on first use",
+}
+
+
+class Import(NamedTuple):
+    importer: str
+    imported: str
+    line: int
+    eager: bool  # runs when the importer is imported: not within a function, not for the type checker only
+
+
+def module_name(file: Path) -> str:
+    parts = list(file.relative_to(ROOT).with_suffix("").parts)
+    parts = parts[:-1] if parts[-1] == "__init__" else parts
+    return ".".join(parts) or "yinyan"
+
+
+FILES = {module_name(file): file for file in sorted(ROOT.rglob("*.py"))}
+
+
+def imports_of(name: str) -> Iterator[Import]:
+    yield from _imports(name, ast.parse(FILES[name].read_text(encoding="utf-8")), eager=True)
+
+
+def _imports(name: str, node: ast.AST, *, eager: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            for imported in sorted(set(_imported(child))):
+                yield Import(name, imported, child.lineno, eager)
+        lazy = isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        typing_only = isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)
+        yield from _imports(name, child, eager=eager and not lazy and not typing_only)
+
+
+def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    """Modules of this package that a statement imports, without the package's name."""
+    if isinstance(statement, ast.Import):
+        dotted = [alias.name for alias in statement.names]
+    else:
+        assert statement.level == 0, f"line {statement.lineno}: relative imports hide where they point"
+        base = statement.module or ""
+        inner = [f"{base}.{alias.name}" for alias in statement.names]
+        dotted = [whole if whole.removeprefix("yinyan.") in FILES else base for whole in inner]
+    for whole in dotted:
+        if whole == "yinyan":
+            yield "yinyan"
+        elif whole.startswith("yinyan."):
+            yield whole.removeprefix("yinyan.")
+
+
+def place(name: str) -> int:
+    return next(number for number, layer in enumerate(LAYERS) if name in layer)
+
+
+def excepted(found: Import) -> bool:
+    return not found.eager and ((found.importer, found.imported) in EXCEPTIONS or (found.importer, "*") in EXCEPTIONS)
+
+
+def test_every_file_has_its_place_and_every_place_its_file() -> None:
+    listed = [name for layer in LAYERS for name in sorted(layer)]
+    assert len(listed) == len(set(listed)), "a module is listed twice"
+    assert set(FILES) - set(listed) == set(), "give new files their layer in LAYERS"
+    assert set(listed) - set(FILES) == set(), "these are gone: strike them from LAYERS"
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_import_points_upward(name: str) -> None:
+    upward = [
+        f"{found.importer} (line {found.line}) imports {found.imported}, which stands above it"
+        for found in imports_of(name)
+        if place(found.imported) > place(found.importer) and not excepted(found)
+    ]
+    assert upward == []
+
+
+def test_the_exceptions_are_still_needed() -> None:
+    used = {
+        key
+        for name in FILES
+        for found in imports_of(name)
+        if place(found.imported) > place(name)
+        for key in ((found.importer, found.imported), (found.importer, "*"))
+    }
+    assert set(EXCEPTIONS) <= used
+
+
+def test_upward_imports_would_be_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "energy.py"
+    file.write_text(
+        "import yinyan.encoder\nfrom yinyan import cli, __version__\n"
+        "if TYPE_CHECKING:\n    from yinyan.predictor import LinkPredictor\n"
+        "def f():\n    from yinyan.training import train\n"
+    )
+    monkeypatch.setitem(FILES, "energy", file)
+    found = list(imports_of("energy"))
+    assert [(f.imported, f.eager) for f in found] == [
+        ("encoder", True),
+        ("cli", True),
+        ("yinyan", True),
+        ("predictor", False),
+        ("training", False),
+    ]
+    with pytest.raises(AssertionError, match="energy .line 1. imports encoder"):
+        test_no_import_points_upward("energy")
+
+
+def test_no_module_imports_itself_in_a_circle() -> None:
+    needs = {name: {f.imported for f in imports_of(name) if f.eager} - {"yinyan"} for name in FILES}
+    done: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        assert name not in path, " -> ".join([*path, name])
+        if name not in done:
+            for other in sorted(needs[name]):
+                visit(other, (*path, name))
+            done.add(name)
+
+    for name in FILES:
+        visit(name, ())
+    assert done == set(FILES)
+
+
+def _loaded_after(statement: str) -> set[str]:
+    script = f"import sys; sys.path.insert(0, {str(ROOT.parent)!r}); {statement}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_neither_torch_nor_numpy() -> None:
+    loaded = _loaded_after("import yinyan")
+    assert "yinyan" in loaded
+    assert loaded & {"torch", "numpy", "pyarrow", "typer", "yinyan.graph"} == set()
+
+
+def test_optional_packages_are_not_needed_to_import_every_module() -> None:
+    names = ["yinyan", *(f"yinyan.{name}" for name in FILES if name not in ("yinyan", "__main__"))]
+    loaded = _loaded_after("import " + ", ".join(names))
+    assert set(names) <= loaded
+    assert loaded & {"matplotlib", "pandas", "polars", "networkx", "scipy", "sklearn", "graphdatascience"} == set()
+
+
+def test_public_names_resolve() -> None:
+    for name in yinyan.__all__:
+        assert getattr(yinyan, name) is not None
+    assert set(yinyan.__all__) <= set(dir(yinyan))
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = yinyan.nonsense
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_listed_names_exist(name: str) -> None:
+    tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
+    listed = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    assert listed or name in ("__main__", "retrieval"), "say what is public in __all__"
+    module = __import__(f"yinyan.{name}" if name != "yinyan" else name, fromlist=["_"])
+    assert [entry for entry in (listed[0] if listed else []) if not hasattr(module, entry)] == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_print_no_assert_no_pickle(name: str) -> None:
+    for node in ast.walk(ast.parse(FILES[name].read_text(encoding="utf-8"))):
+        where = f"{name}, line {getattr(node, 'lineno', '?')}"
+        assert not isinstance(node, ast.Assert), where
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
+            assert "file" in {keyword.arg for keyword in node.keywords}, where
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+            assert not {m.split(".")[0] for m in modules} & {"pickle", "cPickle", "dill", "joblib", "shelve"}, where
+        if isinstance(node, ast.Call):
+            assert ast.unparse(node.func) not in ("torch.load", "torch.save", "eval", "exec"), where
+
+
+def test_every_file_says_in_one_line_what_it_is() -> None:
+    for name, file in FILES.items():
+        said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
+        assert said, f"{name} has no docstring"

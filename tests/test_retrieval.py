@@ -1,0 +1,67 @@
+"""Exact retrieval: the k best, whatever the blocks, equal ones in the order of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from yinyan.decoder import build_decoder
+from yinyan.retrieval import exact
+from yinyan.retrieval.exact import best, exact_top_k
+from yinyan.settings import DecoderSettings
+
+
+@given(
+    scores=st.lists(st.sampled_from([-1.5, -1.0, 0.0, 0.25, 2.0]), max_size=30),
+    k=st.integers(1, 35),
+    gap=st.integers(1, 4),
+)
+def test_best_equals_sorting(scores: list[float], k: int, gap: int) -> None:
+    rows = np.arange(len(scores), dtype=np.int64) * gap + 3
+    found = best(rows, np.array(scores, dtype=np.float32), k)
+    expected = sorted(zip(scores, rows.tolist(), strict=True), key=lambda pair: (-pair[0], pair[1]))[:k]
+    assert found.rows.tolist() == [row for _, row in expected]
+    assert found.scores.tolist() == [score for score, _ in expected]
+
+
+@pytest.mark.parametrize("kind", ["hadamard", "dot", "distance"])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("block", [1, 7, 100_000])
+def test_blocks_do_not_matter(kind: str, directed: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_BLOCK", block)
+    settings = DecoderSettings(kind=kind, width=8)  # type: ignore[arg-type]
+    decoder = build_decoder(settings, 6, directed=directed).double()
+    y = torch.randn(50, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    candidates = np.arange(0, 50, 2)
+    found = exact_top_k(decoder, y, 5, candidates, 10)
+    with torch.no_grad():
+        scores = [float(decoder(y[5], y[row])) for row in candidates]
+    order = np.argsort(-np.array(scores), kind="stable")[:10]
+    assert found.rows.tolist() == candidates[order].tolist()
+    np.testing.assert_allclose(found.scores, np.array(scores)[order], rtol=1e-5)
+    assert found.scores.dtype == np.float32
+
+
+@pytest.mark.parametrize("block", [1, 4, 100])
+def test_ties_keep_the_order_of_rows_across_blocks(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exact, "_BLOCK", block)
+    decoder = build_decoder(DecoderSettings(kind="dot"), 3, directed=False)
+    y = torch.ones(20, 3)
+    y[11] = 2
+    found = exact_top_k(decoder, y, 0, np.arange(1, 20), 4)
+    assert found.rows.tolist() == [11, 1, 2, 3]
+
+
+def test_no_candidates() -> None:
+    decoder = build_decoder(DecoderSettings(kind="dot"), 3, directed=False)
+    found = exact_top_k(decoder, torch.ones(4, 3), 0, np.empty(0, dtype=np.int64), 3)
+    assert found.rows.size == found.scores.size == 0
+
+
+def test_no_gradient_is_kept() -> None:
+    decoder = build_decoder(DecoderSettings(kind="dot"), 3, directed=False)
+    y = torch.ones(4, 3, requires_grad=True)
+    assert exact_top_k(decoder, y, 0, np.arange(1, 4), 2).rows.tolist() == [1, 2]
