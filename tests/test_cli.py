@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from command_line import TINY, Ran, refused, run, start, works, write_links
 
 import yinyan
+from command_line import TINY, Ran, refused, run, start, works, write_links
 
 COMMANDS = ("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor")
 ODD = ["O'Neil, Ann", 'say "hi"', "line\nbreak", "🐼 panda", "Łódź", " padded ", "007", "7", "-5", "a;b"]

@@ -13,6 +13,7 @@ from contracts import distances, planted_graph, tiny
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
+from yinyan.splits import random_split
 
 FROM_FEATURES = {"inputs": "features"}
 
@@ -63,6 +64,20 @@ def test_sparse_features_likewise() -> None:
     row = model.graph_.features.take([9]).to_dense()  # type: ignore[union-attr]
     copy = model.embed_new(row, links_of(model, 9))
     assert distances(model.embeddings_, np.broadcast_to(copy, (50, 16))).argmin() == 9
+
+
+@pytest.mark.parametrize("known", ["dense", "sparse"])
+def test_features_of_either_form_join_those_of_the_other(known: str) -> None:
+    sparse = pytest.importorskip("scipy.sparse")
+    model = LinkPredictor(**tiny(encoder=FROM_FEATURES)).fit(with_features(sparse=known == "sparse"))
+    width = model.graph_.features.shape[1]  # type: ignore[union-attr]
+    row = np.linspace(1, 2, width, dtype=np.float32)[None]
+    dense, compressed = (model.extended(["x"], form, [("x", 3)]) for form in (row, sparse.csr_matrix(row)))
+    np.testing.assert_array_equal(dense.embed("x"), compressed.embed("x"))
+    features = dense.graph_.features
+    assert type(features) is type(model.graph_.features)
+    matrix = features if isinstance(features, np.ndarray) else features.to_dense()  # type: ignore[union-attr]
+    np.testing.assert_array_equal(matrix[50], row[0])
 
 
 def test_nothing_is_retrained(model: LinkPredictor, featureless: LinkPredictor) -> None:
@@ -162,6 +177,17 @@ def test_weights_and_messages_of_known_links_stay() -> None:
     known = (grown.edges < 40).all(axis=1)
     assert np.array_equal(grown.weights[known], weights)
     assert grown.weights[~known] == pytest.approx(weights.mean())
+
+
+def test_links_that_pass_no_messages_still_pass_none() -> None:
+    graph = planted_graph(size=30)
+    split = random_split(graph, seed=0)
+    grown = LinkPredictor(**tiny()).fit(graph, split=split).extended(["x"], None, [("x", 3)]).fitted_
+    passing = grown.graph.with_edges(grown.message_edges)
+    assert passing.num_edges == len(split.test_messages) + 1
+    assert passing.has_edges(graph.edges[split.test_messages]).all()
+    assert grown.graph.has_edges(graph.edges[split.valid_targets]).all()
+    assert not passing.has_edges(graph.edges[split.valid_targets]).any()
 
 
 @pytest.mark.parametrize("side", [0, 1])

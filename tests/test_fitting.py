@@ -55,6 +55,15 @@ def test_stop_and_resume_equals_a_straight_run(straight: Fitted, tmp_path: Path,
     assert resumed.metrics == straight.metrics
 
 
+def test_the_running_average_goes_on_too(tmp_path: Path) -> None:
+    training = {"epochs": 4, "batch_size": 30, "averaging": 0.9}
+    file = tmp_path / "run.safetensors"
+    with pytest.raises(StoppedError):
+        fit(hooks=Hooks(should_stop=stop_after(6), checkpoint=file), training=training)
+    resumed = fit(hooks=Hooks(checkpoint=file, resume=True), training=training)
+    assert torch.equal(resumed.embeddings, fit(training=training).embeddings)
+
+
 def test_stopping_twice_changes_nothing(straight: Fitted, tmp_path: Path) -> None:
     file = tmp_path / "run.safetensors"
     for steps in (3, 6):

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import typer
-from command_line import TINY, refused, run, write_links
 from typer.testing import CliRunner
 
+from command_line import TINY, refused, run, write_links
 from yinyan import shell
 from yinyan.errors import InputError
 from yinyan.flags import TableFlags, flag_name, with_settings, with_table

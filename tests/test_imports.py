@@ -200,7 +200,7 @@ def test_public_names_resolve() -> None:
         _ = yinyan.nonsense
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", [name for name in FILES if name != "__main__"])  # which runs the command line
 def test_listed_names_exist(name: str) -> None:
     tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
     listed = [
@@ -208,7 +208,7 @@ def test_listed_names_exist(name: str) -> None:
         for node in tree.body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
     ]
-    assert listed or name in ("__main__", "retrieval"), "say what is public in __all__"
+    assert listed or name == "retrieval", "say what is public in __all__"
     module = __import__(f"yinyan.{name}" if name != "yinyan" else name, fromlist=["_"])
     assert [entry for entry in (listed[0] if listed else []) if not hasattr(module, entry)] == []
 
@@ -227,7 +227,7 @@ def test_no_print_no_assert_no_pickle(name: str) -> None:
             assert ast.unparse(node.func) not in ("torch.load", "torch.save", "eval", "exec"), where
 
 
-def test_every_file_says_in_one_line_what_it_is() -> None:
+def test_every_file_says_what_it_is() -> None:
     for name, file in FILES.items():
         said = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
         assert said, f"{name} has no docstring"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ from yinyan.errors import (
 )
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
-from yinyan.settings import DecoderSettings, EncoderSettings, TrainingSettings
+from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, TrainingSettings
 from yinyan.splits import random_split
 
 
@@ -243,6 +244,7 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("training", "mask_targets", False),
     ("training", "validation_share", 0.3),
     ("training", "evaluate_every", 3),
+    ("training", "averaging", 0.9),
 ]
 
 
@@ -271,6 +273,16 @@ def test_every_setting_matters(featured: Graph, usual: LinkPredictor, group: str
         assert [r.epoch for r in other.fitted_.history if r.auc is not None] == [3]
     else:
         assert not np.array_equal(scores, usual.score(pairs))
+
+
+def test_no_setting_is_forgotten() -> None:
+    """A new setting needs a line above, or a test of its own that is named here."""
+    tested = {(group, name) for group, name, _ in OTHER_VALUES}
+    tested |= {("decoder", "directed_maps"), ("decoder", "allow_symmetric")}  # test_direction_can_be_given_up
+    tested |= {("training", "patience")}  # test_patience_stops_early
+    tested |= {("training", "validation_negatives")}  # test_validation_negatives_are_as_many_as_asked
+    tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged
+    assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}
 
 
 def test_patience_stops_early() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from yinyan.errors import MissingExtraError
 from yinyan.results import (
     Contribution,
     Explanation,
@@ -94,6 +96,12 @@ def test_pandas_keeps_ids_apart() -> None:
     assert frame["score"].dtype == np.float32
     assert frame["rank"].dtype == np.int64
     assert table([1], [2]).to_pandas()["target"].dtype == np.int64
+
+
+def test_pandas_is_named_where_it_is_absent(three: Recommendations, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match="to_pandas needs pandas: pip install pandas"):
+        three.to_pandas()
 
 
 def test_nothing_found_is_an_empty_table() -> None:

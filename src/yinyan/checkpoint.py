@@ -32,6 +32,7 @@ def save_checkpoint(
     """Write the run's state; `fingerprint` names the run, so that no other resumes from it."""
     tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in model.state_dict().items()}
     tensors |= {f"best/{name}": value for name, value in state.best_weights.items()}
+    tensors |= {f"average/{name}": value for name, value in state.average.items()}
     tensors |= {f"stream/{use}": value for use, value in streams.state().items()}
     for index, slots in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{index}/{slot}": value for slot, value in slots.items()}
@@ -74,5 +75,5 @@ def load_checkpoint(
     plain = json.loads(metadata["state"])
     plain["history"] = [EpochRecord(**record) for record in plain["history"]]
     device = next(model.parameters()).device
-    best = {name: value.to(device) for name, value in part("best/").items()}
-    return TrainingState(**plain, best_weights=best, order=tensors.get("order"))
+    best, average = ({k: v.to(device) for k, v in part(p).items()} for p in ("best/", "average/"))
+    return TrainingState(**plain, best_weights=best, average=average, order=tensors.get("order"))

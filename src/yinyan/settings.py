@@ -107,6 +107,9 @@ class TrainingSettings(_Checked):
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "learning rate over the epochs")  # ends calm
     warmup: float = _option(0.05, "share of the steps that warm the learning rate up", low=0, high=1)  # deep decoders
     clip_norm: float = _option(1.0, "largest gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
+    averaging: float = _option(
+        0.0, "share of the running average of weights kept at a step; 0 for none", low=0, high=0.9999
+    )  # smooths the choice of the best epoch
     loss: Literal["paper", "auc", "hinge", "logrank", "infonce"] = _option(
         "paper", "the training loss"
     )  # a calibrated log-loss

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,6 +78,7 @@ class TrainingState:
     best_score: float = -math.inf
     best_epoch: int = 0
     best_weights: dict[str, Tensor] = field(default_factory=dict)
+    average: dict[str, Tensor] = field(default_factory=dict)  # of the weights so far, if they are averaged
     waited: int = 0  # validations since the best
     finished: bool = False
     history: list[EpochRecord] = field(default_factory=list)
@@ -115,6 +117,7 @@ def train(
             done = state.epoch * steps_per_epoch + state.position // batch_size
             rate = learning_rate(settings, done, num_steps)
             loss = _step(model, data, settings, streams, optimizer, batch, rate)
+            _average(state, model, settings, done)
             state.loss_sum += loss * batch.numel()
             state.position += batch.numel()
             if not on_step(state):
@@ -123,8 +126,9 @@ def train(
         last_rate = learning_rate(settings, state.epoch * steps_per_epoch - 1, num_steps)
         record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
-            record = _validate(model, data, record, streams)
-            _remember_best(state, model, record)
+            with _averaged(model, state):
+                record = _validate(model, data, record, streams)
+                _remember_best(state, model, record)
         exhausted = settings.patience > 0 and state.waited >= settings.patience
         state.finished = exhausted or state.epoch >= settings.epochs
         state.history.append(record)
@@ -207,6 +211,31 @@ def refuse_divergence(energies: Sequence[float]) -> None:
     if not math.isfinite(last) or abs(last) > _RUNAWAY * max(1.0, abs(first)):
         layers = len(energies) - 1
         raise TrainingError(f"the energy diverges: from {first:.3g} to {last:.3g} in {layers} layers. {_CURE}")
+
+
+@torch.no_grad()
+def _average(state: TrainingState, model: Model, settings: TrainingSettings, step: int) -> None:
+    """Move the average towards the weights; its memory grows from ten steps to 1 / (1 - averaging)."""
+    if settings.averaging == 0:
+        return
+    if not state.average:
+        state.average = {name: value.detach().clone() for name, value in model.named_parameters()}
+    kept = min(settings.averaging, (1 + step) / (10 + step))
+    for name, value in model.named_parameters():
+        state.average[name].lerp_(value, 1 - kept)
+
+
+@contextmanager
+def _averaged(model: Model, state: TrainingState) -> Iterator[None]:
+    """`model` with the averaged weights, where there are any; its own come back afterwards."""
+    own = {name: value.data for name, value in model.named_parameters()} if state.average else {}
+    try:
+        for name in own:
+            model.get_parameter(name).data = state.average[name]
+        yield
+    finally:
+        for name, value in own.items():
+            model.get_parameter(name).data = value
 
 
 def _remember_best(state: TrainingState, model: Model, record: EpochRecord) -> None:
