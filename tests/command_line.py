@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import json
 import os
@@ -19,6 +20,9 @@ import yinyan
 from yinyan.cli import main
 
 TINY = ("--epochs", "2", "--hidden-size", "8", "--decoder-width", "8", "--embedding-size", "8")
+
+ODD = ["O'Neil, Ann", 'say "hi"', "line\nbreak", "🐼 panda", "Łódź", " padded ", "007", "7", "-5", "a;b"]
+MESSY = [*ODD, *(f"p{i}" for i in range(20))]
 
 
 class Ran(NamedTuple):
@@ -84,4 +88,13 @@ def write_links(path: Path, *, nodes: int = 60, each: int = 4, seed: int = 0) ->
     generator = np.random.default_rng(seed)
     rows = [f"n{a},n{b}" for a in range(nodes) for b in generator.choice(nodes, each, replace=False)]
     path.write_text("source,target\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def write_messy(path: Path) -> Path:
+    """A CSV of odd ids under odd column names: repeated links, a self loop, rows that lack an end."""
+    rows = [[a, MESSY[(i + step) % len(MESSY)], 1 + i % 3] for i, a in enumerate(MESSY) for step in (1, 3, 7)]
+    rows += [*rows[:5], ["007", "007", 1], ["", "7", 1], ["7", "", 1]]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["Quelle (ID)", "Ziel, Name", "Rating"], *rows])
     return path

@@ -140,7 +140,7 @@ class TestNumbers:
     def test_feature_matrices(self, value: float) -> None:
         features = np.ones((3, 2), dtype=np.float32)
         features[1, 1] = value
-        with pytest.raises(InputError, match="row 1|node 1"):
+        with pytest.raises(InputError, match=r"row 1\b|node 1\b"):
             Graph.from_arrays([(0, 1), (1, 2)], features=features)
 
 

@@ -14,6 +14,7 @@ from contracts import planted_graph
 from yinyan.fitting import Hooks, embed_graph
 from yinyan.graph import Graph
 from yinyan.peers import adamic_adar, common_neighbours, fit_mlp, heuristics, resource_allocation
+from yinyan.predictor import LinkPredictor
 from yinyan.splits import random_split
 from yinyan.tensors import feature_tensor, message_graph
 
@@ -88,8 +89,12 @@ def test_the_mlp_does_not_look_at_the_graph(with_features: bool) -> None:
     graph = Graph.from_arrays(plain.edges, num_nodes=20, features=features)
     epochs: list[int] = []
     hooks = Hooks(on_epoch=lambda record: epochs.append(record.epoch))
-    model = fit_mlp(random_split(graph, seed=0), seed=2, hooks=hooks)
+    like = LinkPredictor(seed=2, encoder={"hidden_size": 16}, training={"epochs": 2, "learning_rate": 0.01})
+    model = fit_mlp(random_split(graph, seed=0), like, hooks=hooks)
     fitted = model.fitted_
+    assert fitted.settings.encoder.hidden_size == 16  # as asked for
+    assert fitted.settings.training.learning_rate == 0.01
+    assert fitted.settings.encoder.dropout == 0.3  # its own, since nothing was asked for
     assert fitted.settings.encoder.num_steps == 0
     assert fitted.settings.encoder.inputs == ("features" if with_features else "embeddings")
     assert epochs and fitted.seed == 2

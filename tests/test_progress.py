@@ -166,23 +166,25 @@ class TestCheckpoints:
         assert not (tmp_path / "run").exists()
 
     def test_kept_and_named_after_a_stop(self, tmp_path: Path) -> None:
-        with pytest.raises(StoppedError, match="half way. Go on with the same command and --resume"):
-            with Checkpoints(tmp_path / "run", resume=False):
-                (tmp_path / "run" / "state.safetensors").touch()
-                raise StoppedError("half way")
+        with pytest.raises(StoppedError, match=r"^half way\. Go on with the same command and --resume$"):
+            self.run_into(StoppedError("half way"), tmp_path / "run", "state.safetensors")
         assert (tmp_path / "run" / "state.safetensors").exists()
 
     def test_no_promise_where_nothing_was_kept(self, tmp_path: Path) -> None:
-        with pytest.raises(StoppedError, match=r"^stopped at once$"), Checkpoints(tmp_path / "run", resume=False):
-            (tmp_path / "run" / "state.jsonl").touch()
-            raise StoppedError("stopped at once")
+        with pytest.raises(StoppedError, match=r"^stopped at once$"):
+            self.run_into(StoppedError("stopped at once"), tmp_path / "run", "state.jsonl")
         assert not (tmp_path / "run").exists()
 
     def test_kept_state_survives_another_error(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreError, match="other"), Checkpoints(tmp_path / "run", resume=False):
-            (tmp_path / "run" / "state.safetensors").touch()
-            raise StoreError("other")
+        with pytest.raises(StoreError, match=r"^other$"):
+            self.run_into(StoreError("other"), tmp_path / "run", "state.safetensors")
         assert (tmp_path / "run" / "state.safetensors").exists()
+
+    @staticmethod
+    def run_into(error: Exception, folder: Path, kept: str) -> None:
+        with Checkpoints(folder, resume=False):
+            (folder / kept).touch()
+            raise error
 
     def test_a_new_run_starts_empty(self, tmp_path: Path) -> None:
         (tmp_path / "run").mkdir()
@@ -211,5 +213,5 @@ class TestJsonLines:
         assert [json.loads(line) for line in lines] == [{"epoch": 1, "loss": 0.5}, {"epoch": 2, "loss": 0.25}]
 
     def test_a_place_that_cannot_be_written_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreError, match="cannot write .*its folder does not exist"):
+        with pytest.raises(StoreError, match=r"cannot write .*its folder does not exist"):
             JsonLines(tmp_path / "absent" / "log.jsonl")({"loss": 0.5}, 1)

@@ -10,7 +10,7 @@ import pytest
 
 from contracts import planted_graph, tiny
 from yinyan import protocol
-from yinyan.errors import SettingsError
+from yinyan.errors import InputError, SettingsError
 from yinyan.fitting import Hooks
 from yinyan.graph import Graph
 from yinyan.metrics import roc_auc
@@ -19,7 +19,7 @@ from yinyan.predictor import LinkPredictor
 from yinyan.protocol import PROTOCOLS, Evaluation, SeedResult, evaluate, heuristic_figures
 from yinyan.splits import Split, random_split
 
-METRICS = {"hits@100", "mrr", "auc", "ap"}
+METRICS = {"hits@1", "mrr", "auc", "ap"}  # few non-links, so a small K
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_several_seeds_in_plain_values(several: Evaluation) -> None:
 def test_reads_as_a_table(one: Evaluation, several: Evaluation) -> None:
     lines = str(one).splitlines()
     assert lines[0] == "planted, protocol 'clean', test links, seed 4"
-    assert lines[1].split() == ["hits@100", "mrr", "auc", "ap"]
+    assert lines[1].split() == ["hits@1", "mrr", "auc", "ap"]
     assert [line.split()[0] for line in lines[2:]] == ["yinyan", "cn", "aa", "ra"]
     assert f"{one.results[0].metrics['auc']:.4f}" in lines[2]
     assert "mean ± std of 2 seeds" in str(several)
@@ -140,10 +140,10 @@ def test_the_model_sees_no_test_link(one: Evaluation, several: Evaluation, graph
 def test_the_mlp_stands_beside_on_request(graph: Graph, model: LinkPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[Split, int]] = []
 
-    def fit_mlp(split: Split, *, seed: int, hooks: Hooks) -> LinkPredictor:
-        asked.append((split, seed))
+    def fit_mlp(split: Split, like: LinkPredictor, *, hooks: Hooks) -> LinkPredictor:
+        asked.append((split, like.seed))
         blind = tiny(encoder={"num_steps": 0, "num_negatives": 0})
-        return LinkPredictor(**blind, seed=seed).fit(split.graph, split=split, hooks=hooks)
+        return LinkPredictor(**blind, seed=like.seed).fit(split.graph, split=split, hooks=hooks)
 
     monkeypatch.setattr(protocol, "fit_mlp", fit_mlp)
     named: list[str] = []
@@ -178,4 +178,14 @@ def test_planted_communities_are_found() -> None:
 def test_results_print_without_their_models(one: Evaluation) -> None:
     assert isinstance(one.results[0], SeedResult)
     assert "LinkPredictor" not in repr(one)
-    assert protocol.summary_of({"auc": 0.5, "mrr": 0.25}) == "auc 0.5000, mrr 0.2500"
+
+
+@pytest.mark.parametrize(("count", "k"), [(1000, 100), (999, 10), (100, 10), (99, 1), (1, 1)])
+def test_a_small_sample_of_non_links_gets_a_small_k(count: int, k: int) -> None:
+    constant = protocol.figures_of(np.zeros(5), np.zeros(count))
+    assert constant[f"hits@{k}"] == 0  # a constant scorer never looks good
+
+
+def test_only_graphs_are_evaluated() -> None:
+    with pytest.raises(InputError, match=r"needs a yinyan\.Graph \(got list\)"):
+        evaluate([(0, 1)])  # type: ignore[arg-type]

@@ -83,8 +83,8 @@ def fit_calibration(positive: ArrayLike, negative: ArrayLike, method: Method) ->
 
 def shifted(probabilities: ArrayLike, base_rate: float) -> Floats:
     """Probabilities at base rate 1/2 restated for another: the odds are multiplied by its odds."""
-    if not 0 < base_rate < 1:
-        raise InputError(f"'base_rate' needs to lie between 0 and 1 (got {base_rate})")
+    if not isinstance(base_rate, (int, float)) or not 0 < base_rate < 1:
+        raise InputError(f"'base_rate' needs to lie between 0 and 1 (got {base_rate!r})")
     p = np.asarray(probabilities, dtype=np.float64)
     return p * base_rate / (p * base_rate + (1 - p) * (1 - base_rate))
 

@@ -188,7 +188,9 @@ def _trained(
     """Run the loop with its checkpoints; raises StoppedError where it was asked to stop."""
     streams = Streams(seed, device)
     optimizer = build_optimizer(model, settings.training)
-    marks = (graph_fingerprint(split.graph), split.protocol, split.seed, seed, settings.to_toml())
+    roles = (split.train_targets, split.valid_targets, split.train_messages, split.valid_negatives)
+    digests = [hashlib.blake2b(np.ascontiguousarray(r).data, digest_size=16).hexdigest() for r in roles]
+    marks = (graph_fingerprint(split.graph), split.protocol, *digests, seed, settings.to_toml())
     fingerprint = hashlib.blake2b(repr(marks).encode(), digest_size=16).hexdigest()
     state = TrainingState()
     if hooks.resume and hooks.checkpoint is not None and hooks.checkpoint.exists():

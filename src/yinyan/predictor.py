@@ -84,6 +84,11 @@ class LinkPredictor:
                 raise SettingsError(f"{name!r} is not a parameter of LinkPredictor (it has {known})")
         return self
 
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import Tags, TargetTags  # whoever asks for tags has scikit-learn
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "fitted_")
 
@@ -138,7 +143,9 @@ class LinkPredictor:
     @property
     def embeddings_(self) -> NDArray[np.float32]:
         """(n, d): a row for each node, in the order of `graph_.ids`."""
-        return self._fitted.embeddings.cpu().numpy()
+        view = self._fitted.embeddings.cpu().numpy().view()
+        view.flags.writeable = False  # it may share memory with the model
+        return view
 
     @property
     def metrics_(self) -> dict[str, float]:
@@ -212,7 +219,10 @@ class LinkPredictor:
         return float(chances) if chances.ndim == 0 else chances
 
     def explain(self, source: Id, target: Id) -> Explanation:
-        """Which neighbours, attracting and repelling, moved the score of a pair, and by how much."""
+        """Which neighbours, attracting and repelling, moved the score of a pair, and by how much.
+
+        With sampled negatives the first sample is explained, even if scores average over several.
+        """
         fitted = self._fitted
         ids = fitted.graph.ids
         a, b = (int(row) for row in ids.rows([source, target]))

@@ -12,6 +12,7 @@ from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.randomness import named_seed
 from yinyan.sampling import KnownPairs, distinct_pairs
+from yinyan.wording import counted
 
 __all__ = ["Split", "holdout_split", "known_pairs", "random_split"]
 
@@ -110,7 +111,7 @@ def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> t
     count = int(pair.max()) + 1 if pair.size else 0
     if count < MINIMUM_LINKS:
         raise InputError(
-            f"the graph has {count:,} links between different nodes; at least {MINIMUM_LINKS} are needed "
+            f"the graph has {counted(count, 'link')} between different nodes; at least {MINIMUM_LINKS} are needed "
             "to hold some out (add links, or merge graphs)"
         )
     num_test = round(test_share * count)

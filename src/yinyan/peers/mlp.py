@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from yinyan.fitting import Hooks
 from yinyan.predictor import LinkPredictor
 from yinyan.splits import Split
@@ -9,16 +11,21 @@ from yinyan.splits import Split
 __all__ = ["fit_mlp"]
 
 
-def fit_mlp(split: Split, *, seed: int, hooks: Hooks | None = None) -> LinkPredictor:
-    """No descent step, so that a score depends on two nodes' own features only.
+def fit_mlp(split: Split, like: LinkPredictor, *, hooks: Hooks | None = None) -> LinkPredictor:
+    """No descent step, so that a score depends on two nodes' own features only; else settings as of `like`.
 
-    Dropout, decay and rate are its own, chosen on validation links of Cora: with the encoder's it would underfit.
+    What `like` leaves open of dropout, decay and rate is the MLP's own, chosen on validation links of Cora: with the
+    encoder's it would underfit.
     """
     inputs = "embeddings" if split.graph.features is None else "features"
-    model = LinkPredictor(
-        encoder={"num_steps": 0, "num_negatives": 0, "inputs": inputs, "dropout": 0.3},
-        decoder={"dropout": 0.3},
-        training={"learning_rate": 0.005, "weight_decay": 0.5},
-        seed=seed,
-    )
-    return model.fit(split.graph, split=split, hooks=hooks)
+    own = {
+        "encoder": {"dropout": 0.3},
+        "decoder": {"dropout": 0.3},
+        "training": {"learning_rate": 0.005, "weight_decay": 0.5},
+    }
+    params = like.get_params(deep=False)
+    for group, values in own.items():
+        given = params[group] or {}
+        params[group] = {**values, **(given if isinstance(given, Mapping) else vars(given))}
+    params["encoder"] |= {"num_steps": 0, "num_negatives": 0, "inputs": inputs}
+    return LinkPredictor(**params).fit(split.graph, split=split, hooks=hooks)
