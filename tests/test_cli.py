@@ -191,9 +191,9 @@ class TestEvaluate:
         ran = works("evaluate", messy, *TINY)
         lines = ran.out.splitlines()
         assert lines[0] == "messy, protocol 'clean', test links, seed 0"
-        assert lines[1].split() == ["hits@100", "mrr", "auc", "ap"]
+        assert lines[1].split() == ["hits@1", "mrr", "auc", "ap"]
         assert [line.split()[0] for line in lines[2:6]] == ["yinyan", "cn", "aa", "ra"]
-        assert lines[6] == "hits@100 says nothing here: there are only 18 test non-links"
+        assert len(lines) == 6
         assert list(tmp_path.iterdir()) == []
 
     def test_json_of_several_seeds(self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,25 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from command_line import Ran, works
-from yinyan import LinkPredictor, protocol
 from yinyan.demo import Citation, citation_table
 from yinyan.errors import MissingExtraError
 from yinyan.evidence import NewLink
-from yinyan.splits import Split
 
 SMALL = ("--epochs", "1", "--hidden-size", "16", "--decoder-width", "16")
-
-
-def quick_mlp(split: Split, *, seed: int, **others: Any) -> LinkPredictor:
-    """The peer without a graph has settings of its own, which take half a minute: here it gets one epoch."""
-    encoder = {"num_steps": 0, "num_negatives": 0, "hidden_size": 16, "inputs": "features"}
-    small = LinkPredictor(encoder=encoder, decoder={"width": 16}, training={"epochs": 1}, seed=seed)
-    return small.fit(split.graph, split=split)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +24,6 @@ def cora() -> None:
 
 @pytest.fixture
 def quick(cora: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(protocol, "fit_mlp", quick_mlp)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

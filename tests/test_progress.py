@@ -186,11 +186,21 @@ class TestCheckpoints:
             (folder / kept).touch()
             raise error
 
-    def test_a_new_run_starts_empty(self, tmp_path: Path) -> None:
+    def test_a_new_run_does_not_discard_what_a_stopped_one_left(self, tmp_path: Path) -> None:
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "old.safetensors").touch()
+        with (
+            pytest.raises(StoreError, match="go on with --resume, or delete the folder"),
+            Checkpoints(tmp_path / "run", resume=False),
+        ):
+            pytest.fail("entered")
+        assert (tmp_path / "run" / "old.safetensors").exists()
+
+    def test_files_of_others_stay(self, tmp_path: Path) -> None:
         with Checkpoints(tmp_path / "run", resume=False):
-            assert list((tmp_path / "run").iterdir()) == []
+            (tmp_path / "run" / "notes.txt").touch()
+            (tmp_path / "run" / "log.jsonl").touch()
+        assert [file.name for file in (tmp_path / "run").iterdir()] == ["notes.txt"]
 
     def test_resuming_needs_state_of_the_same_run(self, tmp_path: Path) -> None:
         with pytest.raises(StoreError, match="nothing to resume"), Checkpoints(tmp_path / "run", resume=True):

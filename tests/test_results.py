@@ -164,3 +164,8 @@ def test_explanations_are_plain_in_json(told: Explanation) -> None:
     form = json.loads(json.dumps(told.to_dict()))
     assert form["contributions"][1] == {"end": "b", "neighbour": None, "kind": "repels", "amount": -0.125}
     assert form["probability"] == 0.75 and form["is_link"] is True
+
+
+def test_wide_and_combining_characters_keep_columns_straight() -> None:
+    table = text_table(["id", "n"], [["日本", "1"], ["e\u0301", "2"], ["ab", "3"]], right=(1,))
+    assert table.splitlines() == ["id    n", "日本  1", "e\u0301     2", "ab    3"]

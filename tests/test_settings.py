@@ -85,7 +85,7 @@ class TestValues:
                 r"encoder\.step_size: needs to be 'safe' or a number above 0 \(got 0\.0\)",
             ),
             (EncoderSettings, {"step_size": "fast"}, r"encoder\.step_size: .*'safe'.*got 'fast'"),
-            (EncoderSettings, {"dropout": 1.0}, r"encoder\.dropout: .*of at least 0 of at most 0\.99 \(got 1\.0\)"),
+            (EncoderSettings, {"dropout": 1.0}, r"encoder\.dropout: .*of at least 0 and at most 0\.99 \(got 1\.0\)"),
             (
                 EncoderSettings,
                 {"inputs": "feature"},
@@ -112,7 +112,7 @@ class TestValues:
             (
                 TrainingSettings,
                 {"validation_share": 0.6},
-                r"training\.validation_share: .*of at most 0\.5 \(got 0\.6\)",
+                r"training\.validation_share: .*above 0 and at most 0\.5 \(got 0\.6\)",
             ),
             (TrainingSettings, {"warmup": [0.1]}, r"training\.warmup: .*got \[0\.1\]"),
         ],

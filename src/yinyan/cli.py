@@ -13,7 +13,6 @@ from yinyan import __version__, flags
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.flags import TableFlags, with_settings, with_table
 from yinyan.progress import show_progress
-from yinyan.wording import counted
 
 __all__ = ["app", "main"]
 
@@ -98,9 +97,6 @@ def evaluate(
         shell.print_json(evaluation.to_dict())
         return
     typer.echo(str(evaluation))
-    few = next(len(r.scores[1]) for r in evaluation.results if r.scores is not None)
-    if few < 100:
-        typer.echo(f"hits@100 says nothing here: there are only {counted(few, 'test non-link')}")
     if report:
         typer.echo(f"the report is in '{report}'")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
 import sys
 import time
@@ -157,7 +156,7 @@ def interruptible(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
 
 
 class Checkpoints:
-    """A folder for the state of a run: emptied at the start unless resuming, gone at the end unless stopped."""
+    """A folder for the state of a run: gone at the end unless stopped, and never emptied without a word."""
 
     def __init__(self, folder: Path, *, resume: bool, run: str = "") -> None:
         self._folder, self._resume, self._run = folder, resume, run
@@ -170,14 +169,21 @@ class Checkpoints:
                 f"the state in '{self._folder}' is of another run: its graph, settings or protocol differ "
                 "(start again without --resume, or restore them)"
             )
-        if not self._resume and self._folder.is_dir():
-            shutil.rmtree(self._folder)
+        if not self._resume and self._folder.is_dir() and any(self._folder.iterdir()):
+            raise StoreError(
+                f"'{self._folder}' holds the state of a stopped run: go on with --resume, "
+                "or delete the folder to start anew"
+            )
         make_folder(self._folder, self._folder)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         useful = any(file.suffix in (".safetensors", ".json") for file in self._folder.glob("*"))
         if kind is None or not useful:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            for file in self._folder.glob("*"):
+                if file.suffix in (".safetensors", ".json", ".jsonl"):
+                    file.unlink()
+            with suppress(OSError):  # somebody keeps files of their own here
+                self._folder.rmdir()
         if isinstance(error, StoppedError) and useful:
             raise StoppedError(f"{error}. Go on with the same command and --resume") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, overload
@@ -150,14 +151,19 @@ class Explanation:
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     """Aligned columns of plain text; line breaks within a cell are shown escaped."""
     shown = [[cell.replace("\r", "\\r").replace("\n", "\\n") for cell in row] for row in [header, *rows]]
-    widths = [max(len(row[i]) for row in shown) for i in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in shown
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+    widths = [max(_columns(row[i]) for row in shown) for i in range(len(header))]
+
+    def aligned(row: Sequence[str]) -> str:
+        gaps = [" " * (width - _columns(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [gap + cell if i in right else cell + gap for i, (cell, gap) in enumerate(zip(row, gaps, strict=True))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(aligned, shown))
+
+
+def _columns(text: str) -> int:
+    """Columns that a terminal gives to a text: two to wide characters, none to combining ones."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def id_column(ids: Sequence[Id]) -> pa.Array:

@@ -245,11 +245,10 @@ def allowed_kinds(hint: Any) -> tuple[list[type], list[str]]:
 def _in_words(f: dataclasses.Field[Any], kinds: list[type], choices: list[str]) -> str:
     words = [repr(choice) for choice in choices]
     nouns = {int: "an integer", float: "a number", bool: "true or false", type(None): "'none'"}
-    bounds = [
-        text.format(f.metadata[key])
-        for key, text in (("low", "of at least {}"), ("above", "above {}"), ("high", "of at most {}"))
-        if f.metadata[key] is not None
-    ]
+    low, above, high = f.metadata["low"], f.metadata["above"], f.metadata["high"]
+    least = "" if low is None and above is None else f"of at least {low}" if above is None else f"above {above}"
+    most = "" if high is None else f"and at most {high}" if least else f"of at most {high}"
+    bounds = [part for part in (least, most) if part]
     for kind in kinds:
         words.append(" ".join([nouns[kind], *(bounds if kind in (int, float) else [])]))
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

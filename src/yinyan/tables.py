@@ -159,7 +159,9 @@ def _existing_file(path: Path) -> Path:
         raise InputError(f"there is no file {path}{'; nearest in its folder: ' + near if near else ''}")
     if not os.access(path, os.R_OK):
         raise InputError(f"{path} cannot be read: permission is denied")
-    if path.is_file() and path.stat().st_size == 0:
+    if not path.is_file():
+        raise InputError(f"{path} is a pipe or a device: save it to a file first")
+    if path.stat().st_size == 0:
         raise InputError(f"{path.name} is empty: it holds no rows")
     return path
 
