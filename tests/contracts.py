@@ -165,6 +165,7 @@ TINY: dict[str, dict[str, Any]] = {
         "allow_symmetric": False,
     },
     "training": {
+        "averaging": 0.0,
         "epochs": 3,
         "batch_size": 16,
         "learning_rate": 0.01,

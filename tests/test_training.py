@@ -57,6 +57,7 @@ ENCODER: dict[str, Any] = {
     "output_norm": True,
 }
 TRAINING: dict[str, Any] = {
+    "averaging": 0.0,
     "epochs": 3,
     "batch_size": 60,
     "learning_rate": 0.005,
@@ -517,3 +518,36 @@ def test_validation_does_not_drop_out(data: TrainingData) -> None:
     """A record equals a plain forward pass, whatever the dropout rates."""
     model, state = run(data, build(dropout=0.9, feature_dropout=0.9), epochs=1)
     assert roc_auc(*scores(model, data)) == state.history[0].auc
+
+
+class TestAveraging:
+    def test_is_the_running_mean_of_the_weights(self, data: TrainingData) -> None:
+        model, chosen = build(), settings(averaging=0.9, epochs=2)
+        seen: list[dict[str, Tensor]] = []
+
+        def note(_: TrainingState) -> bool:
+            seen.append({name: value.detach().clone() for name, value in model.named_parameters()})
+            return True
+
+        state = train(model, data, chosen, Streams(5, CPU), on_step=note)
+        mean = seen[0]
+        for step, now in enumerate(seen[1:], start=1):
+            kept = min(0.9, (1 + step) / (10 + step))
+            mean = {name: kept * mean[name] + (1 - kept) * now[name] for name in mean}
+        for name, value in state.average.items():
+            torch.testing.assert_close(value, mean[name])
+
+    def test_the_best_weights_are_averaged_ones(self, data: TrainingData) -> None:
+        model, state = run(data, averaging=0.9, epochs=1)
+        for name, value in model.named_parameters():
+            assert torch.equal(value, state.average[name])
+
+    def test_the_live_weights_go_on_untouched(self, data: TrainingData) -> None:
+        finals = []
+        for averaging in (0.0, 0.9):
+            model = build()
+            live: list[Tensor] = []
+            hooks = {"on_step": lambda _, m=model, kept=live: kept.append(m.encoder.base.bias.detach().clone()) is None}
+            train(model, data, settings(averaging=averaging, epochs=3), Streams(5, CPU), **hooks)
+            finals.append(live[-1])
+        assert torch.equal(*finals)

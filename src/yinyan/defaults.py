@@ -12,8 +12,10 @@ __all__ = ["Suggestion", "suggest"]
 
 
 _WIDE = 128  # feature columns from which they are taken to tell nodes apart
-_STEPS = 24  # of an epoch at least: each hides one part in so many of the links
+_PARTS = 3  # of an epoch at least: each hides one part in so many of the links
 _LARGEST_BATCH = 65_536
+_STEPS = 450  # of a whole run, about
+_MOST_EPOCHS, _FEWEST_EPOCHS = 150, 20
 
 
 class Suggestion(NamedTuple):
@@ -33,7 +35,6 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
     if graph.features is None:
         encoder |= {"inputs": "embeddings", "feature_dropout": 0.0, "dropout": 0.2, "num_steps": 3}
         decoder |= {"dropout": 0.2, "residual": True}
-        training |= {"learning_rate": 0.005, "epochs": 40}
         reasons.append("no features: an embedding is learned for each node")
     elif isinstance(graph.features, SparseFeatures) or graph.features.shape[1] >= _WIDE:
         encoder |= {"inputs": "features"}
@@ -49,8 +50,12 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
         decoder |= {"width": 128}
         reasons.append(f"{graph.num_nodes:,} nodes: 128 dimensions, to fit memory")
 
-    batch = max(1, min(_LARGEST_BATCH, num_targets // _STEPS))
-    training["batch_size"] = batch
-    reasons.append(f"{num_targets:,} training links: {batch:,} of them are hidden and predicted at each step")
+    batch = max(1, min(_LARGEST_BATCH, num_targets // _PARTS))
+    epochs = max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, round(_STEPS * batch / max(1, num_targets))))
+    training |= {"batch_size": batch, "epochs": epochs, "evaluate_every": max(1, epochs // 50)}
+    reasons.append(
+        f"{num_targets:,} training links: {batch:,} of them are hidden and predicted at each step, "
+        f"for {epochs} epochs at most"
+    )
     overrides = {"encoder": encoder, "decoder": decoder, "training": training}
     return Suggestion(Settings().updated(overrides), tuple(reasons))

@@ -75,8 +75,8 @@ class EncoderSettings(_Checked):
         None, "bound of the repulsion energy per link (gamma), or none", low=0
     )  # as the paper ran
     self_loops: bool = _option(False, "add a self loop to every node of the message graph")  # anchoring does its work
-    feature_dropout: float = _option(0.5, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
-    dropout: float = _option(0.7, "dropout on the output of f", low=0, high=0.99)  # never inside the descent
+    feature_dropout: float = _option(0.7, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
+    dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # never inside the descent
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
 
 
@@ -100,15 +100,15 @@ class DecoderSettings(_Checked):
 class TrainingSettings(_Checked):
     """The loop: what a step sees, what it optimises and when it stops."""
 
-    epochs: int = _option(30, "passes over the training links at most", low=1)  # the schedule ends with them
+    epochs: int = _option(150, "passes over the training links at most", low=1)  # the schedule ends with them
     batch_size: int = _option(0, "target links a step; 0 for all of them", low=0)  # small batches mask few links
-    learning_rate: float = _option(0.002, "Adam's learning rate", above=0)  # with clipping and a cosine schedule
-    weight_decay: float = _option(2.0, "Adam's decoupled weight decay", low=0)  # times the rate: .4 % a step
+    learning_rate: float = _option(0.004, "Adam's learning rate", above=0)  # with clipping and a cosine schedule
+    weight_decay: float = _option(0.5, "Adam's decoupled weight decay", low=0)  # times the rate: .2 % a step
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "learning rate over the epochs")  # ends calm
     warmup: float = _option(0.05, "share of the steps that warm the learning rate up", low=0, high=1)  # deep decoders
     clip_norm: float = _option(1.0, "largest gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
     averaging: float = _option(
-        0.0, "share of the running average of weights kept at a step; 0 for none", low=0, high=0.9999
+        0.98, "share of the running average of weights kept at a step; 0 for none", low=0, high=0.9999
     )  # smooths the choice of the best epoch
     loss: Literal["paper", "auc", "hinge", "logrank", "infonce"] = _option(
         "paper", "the training loss"
@@ -124,9 +124,9 @@ class TrainingSettings(_Checked):
     validation_negatives: int = _option(
         20_000, "sampled non-links for validation", low=1
     )  # few make the best epoch luck
-    evaluate_every: int = _option(1, "epochs between validations", low=1)  # one forward pass, cheap beside an epoch
+    evaluate_every: int = _option(3, "epochs between validations", low=1)  # averaged weights move slowly
     patience: int = _option(
-        10, "validations without progress before stopping; 0 for never", low=0
+        20, "validations without progress before stopping; 0 for never", low=0
     )  # a third of the epochs
     inference_samples: int = _option(
         1, "negative samples averaged at inference", low=1

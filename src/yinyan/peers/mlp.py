@@ -14,14 +14,14 @@ __all__ = ["fit_mlp"]
 def fit_mlp(split: Split, like: LinkPredictor, *, hooks: Hooks | None = None) -> LinkPredictor:
     """No descent step, so that a score depends on two nodes' own features only; else settings as of `like`.
 
-    What `like` leaves open of dropout, decay and rate is the MLP's own, chosen on validation links of Cora: with the
-    encoder's it would underfit.
+    What `like` leaves open of dropout and rate is the MLP's own, chosen on validation links of Cora: with the encoder's
+    it would underfit.
     """
     inputs = "embeddings" if split.graph.features is None else "features"
     own = {
-        "encoder": {"dropout": 0.3},
+        "encoder": {"dropout": 0.3, "feature_dropout": 0.5},
         "decoder": {"dropout": 0.3},
-        "training": {"learning_rate": 0.005, "weight_decay": 0.5},
+        "training": {"learning_rate": 0.005},
     }
     params = like.get_params(deep=False)
     for group, values in own.items():
