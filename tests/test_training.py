@@ -551,3 +551,15 @@ class TestAveraging:
             train(model, data, settings(averaging=averaging, epochs=3), Streams(5, CPU), **hooks)
             finals.append(live[-1])
         assert torch.equal(*finals)
+
+
+def test_the_same_run_twice_on_two_threads_is_the_same(data: TrainingData) -> None:
+    """Fails where gradients of repeated rows are added by atomics (`y[pairs]` in the place of `index_select`)."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        ends = [weights(run(data, build(), loss_negatives=400, epochs=2)[0]) for _ in range(3)]
+    finally:
+        torch.set_num_threads(before)
+    for other in ends[1:]:
+        assert all(torch.equal(ends[0][name], value) for name, value in other.items())

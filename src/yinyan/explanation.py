@@ -96,7 +96,7 @@ def _gated_layer(
     for factor, group, gate in zip(factors, groups, gates, strict=True):
         if group.rows.numel():
             closed = step * factor * (gate[group.gate_of_entry] - 1) * group.values
-            out = out.index_add(0, group.rows, closed[:, None] * y[group.columns])
+            out = out.index_add(0, group.rows, closed[:, None] * y.index_select(0, group.columns))
         elif group.shares:  # the mean of all nodes, as felt by either end
             ends = torch.tensor([end for end, _ in group.shares], device=y.device)
             withheld = step * factor * (gate - 1)[:, None] * _mean_push(terms, y)[ends]

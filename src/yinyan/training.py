@@ -156,8 +156,8 @@ def _step(
         data.features, data.messages, negatives=streams["message_negatives"], drops=streams["dropout"], hidden=hidden
     )
     non_links = draw_loss_negatives(data.known, links, settings, streams["loss_negatives"])
-    positive = model.decoder(y[links[:, 0]], y[links[:, 1]], streams["dropout"])
-    negative = model.decoder(y[non_links[..., 0]], y[non_links[..., 1]], streams["dropout"])
+    positive = model.decoder(*_ends(y, links), streams["dropout"])
+    negative = model.decoder(*_ends(y, non_links), streams["dropout"])
     loss = LOSSES[settings.loss](positive, negative)
     value = float(loss.detach())
     if not math.isfinite(value):
@@ -170,6 +170,16 @@ def _step(
         group["lr"] = rate
     optimizer.step()
     return value
+
+
+def _ends(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """Embeddings of both ends of (..., 2) pairs.
+
+    By `index_select`: the backward pass of y[pairs] adds with atomics on several threads, so that its sums, and with
+    them a whole run, would differ from one time to the next.
+    """
+    rows = y.index_select(0, pairs.reshape(-1)).view(*pairs.shape, y.shape[1])
+    return rows[..., 0, :], rows[..., 1, :]
 
 
 def draw_loss_negatives(
