@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from command_line import Ran, works
-from yinyan.demo import Citation, citation_table
+from contracts import planted_graph, tiny
+from yinyan.demo import Citation, citation_table, hidden_among_best
 from yinyan.errors import MissingExtraError
 from yinyan.evidence import NewLink
+from yinyan.predictor import LinkPredictor
+from yinyan.protocol import evaluate
 
 SMALL = ("--epochs", "1", "--hidden-size", "16", "--decoder-width", "16")
 
@@ -50,7 +54,10 @@ def test_reads_well_and_reports(quick: Path) -> None:
     assert [line.split()[0] for line in lines[2:7]] == ["yinyan", "cn", "aa", "ra", "mlp"]
     table = lines.index("Ten recommended citations, of which the model was shown none:") + 2
     assert lines[table].split()[:3] == ["paper", "paper", "score"]
-    assert len(lines[table + 1 : -2]) == 10
+    assert len(lines[table + 1 : -4]) == 10
+    assert re.fullmatch(
+        r"Of \d+ hidden citations of 200 papers, \d+ \(\d+%\) are among the ten .* out of 2,708\.", lines[-3]
+    )
     assert lines[-1] == "the report is in 'report.html'"
     assert "Cora. Undirected graph: 2,708 nodes" in ran.err
     page = (quick / "report.html").read_text(encoding="utf-8")
@@ -64,3 +71,14 @@ def test_citations_say_which_were_hidden() -> None:
     assert first.split() == ["1", "22", "3.14", "0.988", "a", "hidden", "citation"]
     assert second.split() == ["333", "4", "-1.00", "0.500", "new"]
     assert rows[0].to_dict() == {"source": 1, "target": 22, "score": 3.14159, "probability": 0.98765, "hidden": True}
+
+
+def test_hidden_links_are_counted_from_either_end() -> None:
+    graph = planted_graph(size=10, inside=0.4)
+    evaluation = evaluate(graph, seeds=(0,), model=LinkPredictor(**tiny()))
+    split = evaluation.results[0].split
+    assert split is not None
+    everything, hidden = hidden_among_best(evaluation, k=graph.num_nodes)
+    assert everything == hidden == 2 * len(split.test_targets)  # each asked from both ends
+    few, _ = hidden_among_best(evaluation, k=1)
+    assert few <= graph.num_nodes

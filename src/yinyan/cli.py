@@ -222,7 +222,7 @@ def demo(
     """Predict citations of Cora, with an honest score beside the classical heuristics."""
     from yinyan import shell
     from yinyan.datasets import bundled_cora
-    from yinyan.demo import best_citations, citation_table
+    from yinyan.demo import best_citations, citation_table, hidden_among_best
     from yinyan.evidence import evaluation_report
 
     shell.check_outputs(None, report)
@@ -241,6 +241,9 @@ def demo(
         return
     typer.echo(f"{evaluation}\n\nTen recommended citations, of which the model was shown none:\n")
     typer.echo(citation_table(citations))
+    found, hidden = hidden_among_best(evaluation)
+    of = f"{hidden} hidden citations of 200 papers, {found} ({found / hidden:.0%})"
+    typer.echo(f"\nOf {of} are among the ten that the model recommends the paper out of {graph.num_nodes:,}.")
     if report:
         typer.echo(f"\nthe report is in '{report}'")
 

@@ -9,11 +9,13 @@ import numpy as np
 from yinyan.calibration import BASE_RATE
 from yinyan.evidence import NewLink, best_links, kept_run
 from yinyan.protocol import Evaluation
+from yinyan.randomness import named_seed
 from yinyan.results import text_table
 
-__all__ = ["Citation", "best_citations", "citation_table"]
+__all__ = ["Citation", "best_citations", "citation_table", "hidden_among_best"]
 
 _SHOWN = 10
+_ASKED = 200  # papers with a hidden link that are asked for their best partners
 
 
 class Citation(NamedTuple):
@@ -34,6 +36,19 @@ def best_citations(evaluation: Evaluation) -> list[Citation]:
     rows = np.stack([ids.rows([link.source for link in links]), ids.rows([link.target for link in links])], axis=1)
     hidden = run.split.graph.has_edges(rows)
     return [Citation(link, bool(truth)) for link, truth in zip(links, hidden, strict=True)]
+
+
+def hidden_among_best(evaluation: Evaluation, k: int = 10) -> tuple[int, int]:
+    """How many hidden links of some papers, drawn by the seed, are among the paper's `k` best, and how many exist."""
+    run = kept_run(evaluation)
+    ids, hidden = run.model.graph_.ids, run.split.graph.edges[run.split.test_targets]
+    generator = np.random.default_rng(named_seed(run.split.seed, "asked papers"))
+    both = np.concatenate([hidden, hidden[:, ::-1]])  # a link hides from either end
+    asked = np.sort(generator.choice(np.unique(both), size=min(_ASKED, len(np.unique(both))), replace=False))
+    mine = both[np.isin(both[:, 0], asked)]
+    wanted = {(ids[a], ids[b]) for a, b in mine.tolist()}
+    found = {(row.source, row.target) for row in run.model.recommend(ids.take(asked), k)}
+    return len(wanted & found), len(wanted)
 
 
 def citation_table(citations: list[Citation]) -> str:
