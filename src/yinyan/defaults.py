@@ -33,8 +33,9 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
     decoder: dict[str, Any] = {}
 
     if graph.features is None:
-        encoder |= {"inputs": "embeddings", "feature_dropout": 0.0, "dropout": 0.2, "num_steps": 3}
-        decoder |= {"dropout": 0.2, "residual": True}
+        encoder |= {"inputs": "embeddings", "feature_dropout": 0.0, "num_steps": 3}
+        decoder |= {"residual": True}
+        training |= {"weight_decay": 2.0}
         reasons.append("no features: an embedding is learned for each node")
     elif isinstance(graph.features, SparseFeatures) or graph.features.shape[1] >= _WIDE:
         encoder |= {"inputs": "features"}
