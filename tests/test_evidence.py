@@ -104,6 +104,7 @@ class TestReports:
         assert content.facts["protocol"].startswith("clean: ")
         positive, negative = content.positive_scores, content.negative_scores
         assert np.size(positive) == np.size(negative) == 18
+        assert written[0].subtitle.endswith("figures are means of 2 seeds, pictures are of seed 0")
 
     def test_given_links_are_shown(self, evaluation: Evaluation, written: list[ReportContent], tmp_path: Path) -> None:
         links = best_links(kept_run(evaluation).model, 3)

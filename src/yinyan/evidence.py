@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -87,7 +87,11 @@ def evaluation_report(
     run, summary = kept_run(evaluation), evaluation.to_dict()
     links = best_links(run.model, _SHOWN) if recommended is None else recommended
     peers = {_PEERS.get(name, name): figures for name, figures in summary["peers"].items()}
-    write_report(path, _content(run.model, title, links, run.scores, summary["metrics"], peers))
+    content = _content(run.model, title, links, run.scores, summary["metrics"], peers)
+    if len(evaluation.results) > 1:
+        seeds = f"figures are means of {len(evaluation.results)} seeds, pictures are of seed {run.model.fitted_.seed}"
+        content = replace(content, subtitle=f"{content.subtitle}; {seeds}")
+    write_report(path, content)
 
 
 def _content(

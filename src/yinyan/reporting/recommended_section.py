@@ -20,7 +20,7 @@ _MOST_ROWS = 100  # recommendations listed
 
 def recommended_section(content: ReportContent) -> str:
     """The map beside the table, or the one that is given; empty with neither."""
-    table, chart = _recommendation_table(content.recommendations), ""
+    table, chart = _recommendation_table(content.recommendations, content.base_rate), ""
     if given(content.points):
         reading = _map_reading(content)
         svg = embedding_map(
@@ -37,7 +37,7 @@ def recommended_section(content: ReportContent) -> str:
     return section(heading, f"<div class='map-and-table'>{chart}{table}</div>" if table and chart else chart + table)
 
 
-def _recommendation_table(rows: Sequence[Row]) -> str:
+def _recommendation_table(rows: Sequence[Row], base_rate: float | None) -> str:
     if not len(rows):
         return ""
     stated = any(probability is not None for *_, probability in rows)
@@ -50,6 +50,8 @@ def _recommendation_table(rows: Sequence[Row]) -> str:
     head = "<thead><tr>" + "".join(f"<th scope='col'>{name}</th>" for name in names) + "</tr></thead>"
     more = len(rows) - _MOST_ROWS
     caption = f"The first {_MOST_ROWS} of {len(rows):,}, best first." if more > 0 else "Best first."
+    if stated and base_rate is not None:
+        caption += f" The probability holds where {percent(base_rate)} of the pairs asked about are links."
     return f"<table class='links'><caption>{caption}</caption>{head}<tbody>{body}</tbody></table>"
 
 
