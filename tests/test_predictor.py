@@ -567,3 +567,11 @@ def test_a_batch_of_all_links_is_refused() -> None:
         LinkPredictor(**tiny(training={"batch_size": 0})).fit(planted_graph())
     whole = {"batch_size": 0, "mask_targets": False}
     assert LinkPredictor(**tiny(training=whole)).fit(planted_graph()).metrics_["auc"] > 0
+
+
+def test_the_energy_falls_with_safe_steps() -> None:
+    model = LinkPredictor(**tiny(encoder={"step_size": "safe", "num_steps": 3})).fit(planted_graph())
+    assert model.energy_trace() == pytest.approx(list(model.fitted_.energy))
+    longer = model.energy_trace(num_steps=10)
+    assert len(longer) == 11
+    assert all(after < before for before, after in zip(longer, longer[1:], strict=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 from datetime import date, datetime
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from yinyan.errors import InputError
+from yinyan.errors import InputError, StoreError
 from yinyan.tables import (
     find_column,
     guess_edge_columns,
@@ -300,10 +301,10 @@ def test_write_parquet_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.M
     assert pq.read_table(path)["x"].to_pylist() == [date(2020, 1, 1)]
 
     def fail(*_: object) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "no space left on device")
 
     monkeypatch.setattr(os, "fsync", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(StoreError, match=r"table\.parquet.*disk is full: free some space"):
         write_parquet(pa.table({"x": [3]}), path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["table.parquet"]
     assert pq.read_table(path)["x"].to_pylist() == [date(2020, 1, 1)]

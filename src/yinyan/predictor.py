@@ -143,7 +143,7 @@ class LinkPredictor:
     @property
     def embeddings_(self) -> NDArray[np.float32]:
         """(n, d): a row for each node, in the order of `graph_.ids`."""
-        view = self._fitted.embeddings.cpu().numpy().view()
+        view: NDArray[np.float32] = self._fitted.embeddings.cpu().numpy().view()
         view.flags.writeable = False  # it may share memory with the model
         return view
 
@@ -256,6 +256,17 @@ class LinkPredictor:
             is_link=bool(fitted.graph.has_edges([(a, b)])[0]),
             probability=float(shifted(fitted.calibration.probabilities(full), BASE_RATE)),
             base_rate=BASE_RATE,
+        )
+
+    def energy_trace(self, num_steps: int | None = None) -> list[float]:
+        """The energy before the first layer and after each, for the model's own number of layers or another."""
+        fitted = self._fitted
+        device = fitted.embeddings.device
+        return fitted.model.encoder.energy_trace(
+            feature_tensor(fitted.graph.features, device),
+            message_graph(fitted.graph, fitted.message_edges, device),
+            negatives=Streams.fresh(fitted.seed, "inference/0", device),
+            num_steps=num_steps,
         )
 
     def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:

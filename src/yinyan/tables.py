@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from yinyan.columns import (
 )
 from yinyan.csv_files import CsvLayout, csv_layout, read_csv
 from yinyan.errors import InputError
+from yinyan.files import atomic_path
 
 __all__ = [
     "TableSource",
@@ -134,17 +134,8 @@ def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def write_parquet(table: pa.Table, path: str | os.PathLike[str]) -> None:
     """Write a table whole or not at all: an existing file is replaced in one step."""
-    target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            pq.write_table(table, file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with atomic_path(path) as temporary:
+        pq.write_table(table, temporary)
 
 
 def _existing_file(path: Path) -> Path:
