@@ -13,7 +13,7 @@ __all__ = ["Suggestion", "suggest"]
 
 _WIDE = 128  # feature columns from which they are taken to tell nodes apart
 _PARTS = 3  # of an epoch at least: each hides one part in so many of the links
-_LARGEST_BATCH = 65_536
+_LARGEST_BATCH = 16_384  # beyond, decoding its pairs and non-links outweighs the layers
 _STEPS = 450  # of a whole run, about
 _MOST_EPOCHS, _FEWEST_EPOCHS = 150, 20
 
