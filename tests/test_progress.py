@@ -161,7 +161,7 @@ class TestInterruptible:
 
 class TestCheckpoints:
     def test_gone_after_success(self, tmp_path: Path) -> None:
-        with Checkpoints(tmp_path / "run", resume=False):
+        with Checkpoints(tmp_path / "run", resume=False, say=print):
             (tmp_path / "run" / "state.safetensors").touch()
         assert not (tmp_path / "run").exists()
 
@@ -182,34 +182,47 @@ class TestCheckpoints:
 
     @staticmethod
     def run_into(error: Exception, folder: Path, kept: str) -> None:
-        with Checkpoints(folder, resume=False):
+        with Checkpoints(folder, resume=False, say=print):
             (folder / kept).touch()
             raise error
 
-    def test_a_new_run_does_not_discard_what_a_stopped_one_left(self, tmp_path: Path) -> None:
+    def test_a_new_run_moves_what_a_stopped_one_left_aside(self, tmp_path: Path) -> None:
+        said: list[str] = []
+        for number in (1, 2):
+            (tmp_path / "run").mkdir()
+            (tmp_path / "run" / "old.safetensors").touch()
+            with Checkpoints(tmp_path / "run", resume=False, say=said.append):
+                assert list((tmp_path / "run").iterdir()) == []
+            assert (tmp_path / f"run.{number}" / "old.safetensors").exists()
+        assert len(said) == 2 and "kept as" in said[0] and "run.1" in said[0]
+
+    def test_a_log_alone_is_not_in_the_way(self, tmp_path: Path) -> None:
         (tmp_path / "run").mkdir()
-        (tmp_path / "run" / "old.safetensors").touch()
-        with (
-            pytest.raises(StoreError, match="go on with --resume, or delete the folder"),
-            Checkpoints(tmp_path / "run", resume=False),
-        ):
-            pytest.fail("entered")
-        assert (tmp_path / "run" / "old.safetensors").exists()
+        (tmp_path / "run" / "log.jsonl").touch()
+        with Checkpoints(tmp_path / "run", resume=False, say=pytest.fail):
+            pass
+        assert list(tmp_path.iterdir()) == []
 
     def test_files_of_others_stay(self, tmp_path: Path) -> None:
-        with Checkpoints(tmp_path / "run", resume=False):
+        with Checkpoints(tmp_path / "run", resume=False, say=print):
             (tmp_path / "run" / "notes.txt").touch()
             (tmp_path / "run" / "log.jsonl").touch()
         assert [file.name for file in (tmp_path / "run").iterdir()] == ["notes.txt"]
 
     def test_resuming_needs_state_of_the_same_run(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreError, match="nothing to resume"), Checkpoints(tmp_path / "run", resume=True):
+        with (
+            pytest.raises(StoreError, match="nothing to resume"),
+            Checkpoints(tmp_path / "run", resume=True, say=print),
+        ):
             pytest.fail("entered")
         (tmp_path / "run").mkdir()
         (tmp_path / "run" / "abc-seed-0.json").touch()
-        with pytest.raises(StoreError, match="another run"), Checkpoints(tmp_path / "run", resume=True, run="xyz"):
+        with (
+            pytest.raises(StoreError, match="another run"),
+            Checkpoints(tmp_path / "run", resume=True, run="xyz", say=print),
+        ):
             pytest.fail("entered")
-        with pytest.raises(StoppedError), Checkpoints(tmp_path / "run", resume=True, run="abc"):
+        with pytest.raises(StoppedError), Checkpoints(tmp_path / "run", resume=True, run="abc", say=print):
             raise StoppedError("again")
         assert (tmp_path / "run" / "abc-seed-0.json").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import sys
@@ -156,10 +157,13 @@ def interruptible(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
 
 
 class Checkpoints:
-    """A folder for the state of a run: gone at the end unless stopped, and never emptied without a word."""
+    """A folder for the state of a run, gone at the end unless stopped.
 
-    def __init__(self, folder: Path, *, resume: bool, run: str = "") -> None:
-        self._folder, self._resume, self._run = folder, resume, run
+    A new run moves what a stopped one left out of its way, and says so: nothing is lost, and nothing is in the way.
+    """
+
+    def __init__(self, folder: Path, *, resume: bool, run: str = "", say: Callable[[str], None]) -> None:
+        self._folder, self._resume, self._run, self._say = folder, resume, run, say
 
     def __enter__(self) -> None:
         if self._resume and not self._folder.is_dir():
@@ -169,15 +173,15 @@ class Checkpoints:
                 f"the state in '{self._folder}' is of another run: its graph, settings or protocol differ "
                 "(start again without --resume, or restore them)"
             )
-        if not self._resume and self._folder.is_dir() and any(self._folder.iterdir()):
-            raise StoreError(
-                f"'{self._folder}' holds the state of a stopped run: go on with --resume, "
-                "or delete the folder to start anew"
-            )
+        if not self._resume and self._useful():
+            names = (self._folder.with_name(f"{self._folder.name}.{i}") for i in itertools.count(1))
+            aside = next(name for name in names if not name.exists())
+            self._folder.replace(aside)
+            self._say(f"starting anew (no --resume): the state of a stopped run is kept as '{aside}'")
         make_folder(self._folder, self._folder)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        useful = any(file.suffix in (".safetensors", ".json") for file in self._folder.glob("*"))
+        useful = self._useful()
         if kind is None or not useful:
             for file in self._folder.glob("*"):
                 if file.suffix in (".safetensors", ".json", ".jsonl"):
@@ -186,6 +190,10 @@ class Checkpoints:
                 self._folder.rmdir()
         if isinstance(error, StoppedError) and useful:
             raise StoppedError(f"{error}. Go on with the same command and --resume") from None
+
+    def _useful(self) -> bool:
+        """Whether something is here to resume from; a log alone is not."""
+        return any(file.suffix in (".safetensors", ".json") for file in self._folder.glob("*"))
 
 
 def make_folder(folder: Path, wanted_for: Path) -> None:

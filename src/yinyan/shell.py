@@ -104,7 +104,7 @@ def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *
     """Fit and save; Ctrl-C leaves a checkpoint that --resume goes on from."""
     place = out if out.name else out.resolve()  # '.' has no name to put a folder beside
     folder = place.with_name(f"{place.name}.checkpoint")
-    with Checkpoints(folder, resume=resume), interruptible(progress.note) as should_stop:
+    with Checkpoints(folder, resume=resume, say=progress.note), interruptible(progress.note) as should_stop:
         hooks = _hooks(progress, "epoch", should_stop, folder / "state.safetensors", resume=resume)
         try:
             model.fit(graph, hooks=hooks)
@@ -125,7 +125,8 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
     digest = hashlib.blake2b(repr(marks).encode(), digest_size=8).hexdigest()
     results: list[SeedResult] = []
     tell = _once(progress.note)  # every seed makes the same choices
-    with Checkpoints(folder, resume=plan.resume, run=digest), interruptible(progress.note) as should_stop:
+    checkpoints = Checkpoints(folder, resume=plan.resume, run=digest, say=progress.note)
+    with checkpoints, interruptible(progress.note) as should_stop:
         for seed in plan.seeds:
             done = folder / f"{digest}-seed-{seed}.json"
             # the last seed runs again if need be, so that there is a model to draw
