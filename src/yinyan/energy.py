@@ -97,7 +97,7 @@ def layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
 
 
 def linear_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
-    """LAYER without a margin, as C1 Y + C2 f + c3 Ã Y - c4 Ã⁻ Y: the same map, several times faster."""
+    """LAYER without a margin, as C1 Y + C2 f + c3 Ã Y - c4 Ã⁻ Y: the same map in one fused step."""
     if terms.margin is not None:
         return layer(y, f, terms, step_size)
     pushes = step_size * terms.repulsion / max(1, len(terms.non_links))

@@ -47,7 +47,7 @@ class Streams:
 def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Inverted dropout from a named generator; none without one, so no mode can be forgotten.
 
-    Eight entries share one 64-bit draw, which is several times faster than `bernoulli_`; so the rate is rounded
+    Eight entries share one 64-bit draw, which spares random numbers; so the rate is rounded
     to a multiple of 1/256, and the kept entries are scaled by the rounded one.
     """
     dropped = round(rate * 256)

@@ -46,15 +46,15 @@ class EncoderSettings(_Checked):
     inputs: Literal["features", "embeddings", "both", "random"] = _option(
         "both", "what f reads: given features, learned embeddings, both, or fixed random features"
     )  # works for every graph; `defaults` narrows it where the features suffice
-    hidden_size: int = _option(256, "width of f and of the embeddings", low=1)  # 512 doubles the time
+    hidden_size: int = _option(
+        256, "width of f and of the embeddings", low=1
+    )  # time grows with its square in the decoder
     embedding_size: int = _option(
         64, "width of the learned (or random) input embeddings", low=1
     )  # small beside features
     num_layers: int = _option(1, "layers of the base model f", low=1)  # a linear f overfits least
     sign_hops: int = _option(0, "neighbourhood powers fed to f (SIGN features)", low=0)  # the steps do this already
-    num_steps: int = _option(
-        4, "descent steps (graph layers) T; 0 ignores the graph", low=0
-    )  # reaches four hops; two to six validate alike
+    num_steps: int = _option(4, "descent steps (graph layers) T; 0 ignores the graph", low=0)  # reaches four hops
     step_size: float | Literal["safe"] = _option(
         0.3, "descent step, or 'safe' for guaranteed descent", above=0
     )  # below the bound of 'safe' for these weights
