@@ -241,8 +241,8 @@ def demo(
         return
     typer.echo(f"{evaluation}\n\nTen recommended citations, of which the model was shown none:\n")
     typer.echo(citation_table(citations))
-    found, hidden = hidden_among_best(evaluation)
-    of = f"{hidden} hidden citations of 200 papers, {found} ({found / hidden:.0%})"
+    found, hidden, papers = hidden_among_best(evaluation)
+    of = f"{hidden} hidden citations of {papers} papers, {found} ({found / hidden:.0%})"
     typer.echo(f"\nOf {of} are among the ten that the model recommends the paper out of {graph.num_nodes:,}.")
     if report:
         typer.echo(f"\nthe report is in '{report}'")

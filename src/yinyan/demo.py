@@ -12,7 +12,7 @@ from yinyan.protocol import Evaluation
 from yinyan.randomness import named_seed
 from yinyan.results import text_table
 
-__all__ = ["Citation", "best_citations", "citation_table", "hidden_among_best"]
+__all__ = ["Citation", "Recall", "best_citations", "citation_table", "hidden_among_best"]
 
 _SHOWN = 10
 _ASKED = 200  # papers with a hidden link that are asked for their best partners
@@ -38,17 +38,26 @@ def best_citations(evaluation: Evaluation) -> list[Citation]:
     return [Citation(link, bool(truth)) for link, truth in zip(links, hidden, strict=True)]
 
 
-def hidden_among_best(evaluation: Evaluation, k: int = 10) -> tuple[int, int]:
-    """How many hidden links of some papers, drawn by the seed, are among the paper's `k` best, and how many exist."""
+class Recall(NamedTuple):
+    """Of the `hidden` links of `papers` papers, `found` are among the best that the model recommends them."""
+
+    found: int
+    hidden: int
+    papers: int
+
+
+def hidden_among_best(evaluation: Evaluation, k: int = 10) -> Recall:
+    """How many hidden links of some papers, drawn by the seed, are among the paper's `k` best."""
     run = kept_run(evaluation)
     ids, hidden = run.model.graph_.ids, run.split.graph.edges[run.split.test_targets]
     generator = np.random.default_rng(named_seed(run.split.seed, "asked papers"))
     both = np.concatenate([hidden, hidden[:, ::-1]])  # a link hides from either end
-    asked = np.sort(generator.choice(np.unique(both), size=min(_ASKED, len(np.unique(both))), replace=False))
+    ends = np.unique(both)
+    asked = np.sort(generator.choice(ends, size=min(_ASKED, len(ends)), replace=False))
     mine = both[np.isin(both[:, 0], asked)]
     wanted = {(ids[a], ids[b]) for a, b in mine.tolist()}
     found = {(row.source, row.target) for row in run.model.recommend(ids.take(asked), k)}
-    return len(wanted & found), len(wanted)
+    return Recall(len(wanted & found), len(wanted), len(asked))
 
 
 def citation_table(citations: list[Citation]) -> str:
