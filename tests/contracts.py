@@ -177,6 +177,7 @@ TINY: dict[str, dict[str, Any]] = {
         "loss_negatives": 3,
         "loss_sampler": "global",
         "mask_targets": True,
+        "selection": "balanced",
         "validation_share": 0.1,
         "validation_negatives": 200,
         "evaluate_every": 1,

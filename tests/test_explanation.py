@@ -158,7 +158,7 @@ def test_hidden_links_are_not_listed() -> None:
     split = random_split(graph, seed=0)
     model = LinkPredictor(**tiny(decoder=DOT)).fit(graph, split=split)
     passing = {frozenset(edge) for edge in graph.edges[split.test_messages].tolist()}
-    for a, b in graph.edges[split.valid_targets].tolist():
+    for a, b in split.valid_targets.tolist():
         told = model.explain(a, b)
         assert told.is_link
         assert all(frozenset((c.end, c.neighbour)) in passing for c in told.contributions if c.kind == "attracts")

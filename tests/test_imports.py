@@ -20,17 +20,30 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(layer.split())
     for layer in (
         "yinyan errors wording",
-        "settings randomness files",
+        "settings randomness files parts",
         "columns csv_files tables id_columns ids edge_lists feature_matrix feature_columns features node_tables",
         "graph",
         "graph_tables graph_sources",
-        "propagation sampling energy messages splits metrics",
+        "propagation sampling energy messages splits metrics ranking bootstrap",
+        "progress",
         "encoder decoder losses",
         "training",
         "tensors checkpoint calibration explanation retrieval retrieval.exact results fitting extension defaults",
         "card store",
         "predictor",
-        "peers peers.heuristics peers.mlp protocol datasets datasets.bundled bulk",
+        "datasets datasets.archives datasets.bundled datasets.collegemsg datasets.dataset datasets.digests "
+        "datasets.download datasets.heart datasets.loading datasets.ogb datasets.ogb_files datasets.pickles "
+        "datasets.places datasets.planetoid datasets.seal datasets.sources",
+        "auditing auditing.files auditing.findings auditing.link_checks auditing.material auditing.negative_checks",
+        "peers.heuristics peers.matrices peers.neighbours peers.walk_sums peers.walks",
+        "peers.contract peers.layered",
+        "peers.classical peers.factorisation peers.gae peers.gcn_negatives peers.gnn peers.knowledge peers.mlp "
+        "peers.ncn peers.node2vec peers.ours",
+        "peers peers.registry",
+        "bulk protocol",
+        "reproduce.recipe",
+        "reproduce.running reproduce.stand_ins reproduce.measuring reproduce.tables reproduce.plots",
+        "reproduce reproduce.pages",
         "reporting.colours reporting.content reporting.curves reporting.layout reporting.markup reporting.spelling",
         "reporting.canvas reporting.style",
         "reporting.charts reporting.map_chart",
@@ -40,8 +53,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "reporting",
         "evidence",
         "demo doctor",
-        "flags progress",
-        "shell",
+        "flags",
+        "shell research",
         "cli",
         "__main__",
     )
@@ -202,15 +215,10 @@ def test_public_names_resolve() -> None:
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "__main__"])  # which runs the command line
 def test_listed_names_exist(name: str) -> None:
-    tree = ast.parse(FILES[name].read_text(encoding="utf-8"))
-    listed = [
-        ast.literal_eval(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-    ]
-    assert listed or name == "retrieval", "say what is public in __all__"
     module = __import__(f"yinyan.{name}" if name != "yinyan" else name, fromlist=["_"])
-    assert [entry for entry in (listed[0] if listed else []) if not hasattr(module, entry)] == []
+    listed = getattr(module, "__all__", [])
+    assert listed or name == "retrieval", "say what is public in __all__"
+    assert [entry for entry in listed if not hasattr(module, entry)] == []
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -222,9 +230,12 @@ def test_no_print_no_assert_no_pickle(name: str) -> None:
             assert "file" in {keyword.arg for keyword in node.keywords}, where
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             modules = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module or ""]
-            assert not {m.split(".")[0] for m in modules} & {"pickle", "cPickle", "dill", "joblib", "shelve"}, where
+            unsafe = {m.split(".")[0] for m in modules} & {"pickle", "cPickle", "dill", "joblib", "shelve"}
+            assert not unsafe or name == "datasets.pickles", where  # the home of the restricted unpickler
         if isinstance(node, ast.Call):
-            assert ast.unparse(node.func) not in ("torch.load", "torch.save", "eval", "exec"), where
+            called = ast.unparse(node.func)
+            assert called not in ("torch.save", "eval", "exec"), where
+            assert called != "torch.load" or "weights_only=True" in ast.unparse(node), where
 
 
 def test_every_file_says_what_it_is() -> None:

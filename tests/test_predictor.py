@@ -282,6 +282,9 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "patience")}  # test_patience_stops_early
     tested |= {("training", "validation_negatives")}  # test_validation_negatives_are_as_many_as_asked
     tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged
+    tested |= {("training", "selection")}  # test_the_selection_chooses_the_epoch
+    tested |= {("training", "keep")}  # test_the_last_weights_can_be_kept
+    tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}
 
 
@@ -290,6 +293,43 @@ def test_patience_stops_early() -> None:
     still = {"epochs": 12, "learning_rate": 1e-9}  # nothing gets better after the first epoch
     assert len(LinkPredictor(**tiny(training={**still, "patience": 2})).fit(graph).fitted_.history) == 3
     assert len(LinkPredictor(**tiny(training={**still, "patience": 0})).fit(graph).fitted_.history) == 12
+
+
+def test_the_last_weights_can_be_kept() -> None:
+    training = {"epochs": 8, "learning_rate": 0.3, "schedule": "constant", "patience": 0}  # which soon spoils a model
+    models = [
+        LinkPredictor(**tiny(training={**training, "keep": keep})).fit(planted_graph()) for keep in ("best", "last")
+    ]
+    best, last = (model.fitted_ for model in models)
+    assert best.best_epoch < 8
+    assert [record.loss for record in best.history] == [record.loss for record in last.history]
+    assert best.metrics["auc"] == best.history[best.best_epoch - 1].auc
+    assert last.metrics["auc"] == last.history[-1].auc != best.metrics["auc"]
+
+
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_hidden_layers_can_be_normalised(featured: Graph, num_layers: int) -> None:
+    plain, normalised = (
+        LinkPredictor(**tiny(encoder={"num_layers": num_layers, "base_norm": value})).fit(featured)
+        for value in (False, True)
+    )
+    pairs = PredictorContract.some_pairs(plain)
+    assert np.array_equal(plain.score(pairs), normalised.score(pairs)) == (num_layers == 1)
+
+
+@pytest.mark.parametrize("selection", ["balanced", "mrr", "auc", "hits@20"])
+def test_the_selection_chooses_the_epoch(selection: str) -> None:
+    training = {"epochs": 8, "learning_rate": 0.3, "schedule": "constant", "evaluate_every": 1, "patience": 0}
+    fitted = LinkPredictor(**tiny(training={**training, "selection": selection})).fit(planted_graph()).fitted_
+    judged = {
+        "balanced": lambda record: record.hits + record.auc,
+        "mrr": lambda record: record.mrr,
+        "auc": lambda record: record.auc,
+        "hits@20": lambda record: record.score,
+    }[selection]
+    assert [record.score for record in fitted.history] == [judged(record) for record in fitted.history]
+    assert fitted.best_epoch == max(fitted.history, key=judged).epoch
+    assert len({record.score for record in fitted.history}) > 1
 
 
 def test_validation_negatives_are_as_many_as_asked() -> None:
@@ -526,10 +566,10 @@ def test_a_split_keeps_its_test_links_from_the_model() -> None:
     graph = planted_graph(size=30)
     split = random_split(graph, seed=3)
     fitted = LinkPredictor(**tiny()).fit(graph, split=split).fitted_
-    hidden = graph.edges[split.test_targets]
+    hidden = split.test_targets
     assert len(hidden) and not fitted.graph.has_edges(hidden).any()
     assert np.array_equal(fitted.graph.edges[fitted.message_edges], graph.edges[split.test_messages])
-    assert fitted.graph.has_edges(graph.edges[split.valid_targets]).all()
+    assert fitted.graph.has_edges(split.valid_targets).all()
 
 
 def test_a_split_of_another_graph_is_refused() -> None:

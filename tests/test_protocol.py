@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,33 @@ import pytest
 
 from contracts import planted_graph, tiny
 from yinyan import protocol
-from yinyan.errors import InputError, SettingsError
-from yinyan.fitting import Hooks
+from yinyan.auditing import audit
+from yinyan.datasets.dataset import Dataset
+from yinyan.errors import InputError, LeakError, SettingsError
+from yinyan.fitting import Fitted, Hooks
 from yinyan.graph import Graph
 from yinyan.metrics import roc_auc
-from yinyan.peers import common_neighbours
+from yinyan.peers import METHODS, Outcome, Task, contract, method
+from yinyan.peers.heuristics import common_neighbours
 from yinyan.predictor import LinkPredictor
-from yinyan.protocol import PROTOCOLS, Evaluation, SeedResult, evaluate, heuristic_figures
+from yinyan.protocol import (
+    PROTOCOLS,
+    Evaluation,
+    Protocol,
+    SeedResult,
+    evaluate,
+    evaluate_seed,
+    figures_of,
+    held_out_scores,
+    make_split,
+    mean_and_spread,
+    negatives_in_words,
+)
+from yinyan.reproduce.stand_ins import stand_in
 from yinyan.splits import Split, random_split
 
 METRICS = {"hits@1", "mrr", "auc", "ap"}  # few non-links, so a small K
+HEURISTICS = [name for name, card in METHODS.items() if card.family == "heuristic"]
 
 
 @pytest.fixture(scope="module")
@@ -79,12 +97,13 @@ def test_every_seed_has_a_split_and_a_model_of_its_own(several: Evaluation) -> N
     assert not np.array_equal(first.split.test_targets, second.split.test_targets)
 
 
-def test_figures_are_those_of_the_models_own_scores(one: Evaluation, graph: Graph) -> None:
+def test_figures_are_those_of_the_models_own_scores(one: Evaluation) -> None:
     result = one.results[0]
     assert result.model is not None and result.split is not None
-    links = result.model.score(graph.edges[result.split.test_targets])
+    links = result.model.score(result.split.test_targets)
     non_links = result.model.score(result.split.test_negatives)
     assert result.metrics["auc"] == pytest.approx(roc_auc(links, non_links), abs=1e-6)
+    assert result.scores is not None and np.allclose(result.scores[0], links, atol=1e-5)
     assert len(links) == len(non_links)
 
 
@@ -100,71 +119,207 @@ def test_settings_of_the_model_are_used(one: Evaluation) -> None:
     assert fitted.fitted_.settings.encoder.hidden_size == 16
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_heuristics_see_the_messages_of_test_time_only(
-    graph: Graph, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    split = random_split(graph, seed=1, validation_messages=name == "clean+val")
-    seen: list[Graph] = []
-
-    def watch(messages: Graph, pairs: Any) -> Any:
-        seen.append(messages)
-        return common_neighbours(messages, pairs)
-
-    for method in ("common_neighbours", "adamic_adar", "resource_allocation"):
-        monkeypatch.setattr(protocol, method, watch)
-    figures = heuristic_figures(split)
-    assert set(figures) == {"cn", "aa", "ra"}
-    test_links = graph.edges[split.test_targets]
-    valid_links = graph.edges[split.valid_targets]
-    assert len(seen) == 6
-    for messages in seen:
-        assert messages.num_nodes == graph.num_nodes
-        assert not messages.has_edges(test_links).any()
-        assert messages.has_edges(valid_links).all() == (name == "clean+val")
-        assert messages.has_edges(graph.edges[split.train_targets]).all()
+@pytest.mark.parametrize("name", HEURISTICS)
+@pytest.mark.parametrize("chosen", ["clean", "clean+val"])
+def test_heuristics_see_the_messages_of_test_time_only(graph: Graph, name: str, chosen: str) -> None:
+    split = make_split(graph, chosen, 1)
+    links = [split.train_targets, *([split.valid_targets] if chosen == "clean+val" else [])]
+    seen = Graph.from_arrays(np.concatenate(links), num_nodes=graph.num_nodes)
+    alone = replace(split, graph=seen, test_messages=np.arange(seen.num_edges))
+    for expected, given in zip(*(held_out_scores(method(name)(Task(s)).score, s) for s in (alone, split)), strict=True):
+        np.testing.assert_allclose(given, expected)
+    if name == "cn":
+        np.testing.assert_allclose(given, common_neighbours(seen, split.test_negatives))
 
 
-def test_the_model_sees_no_test_link(one: Evaluation, several: Evaluation, graph: Graph) -> None:
+def test_the_model_sees_no_test_link(one: Evaluation, several: Evaluation) -> None:
     for evaluation in (one, several):
         for result in evaluation.results:
             assert result.model is not None and result.split is not None
             fitted = result.model.fitted_
-            hidden = graph.edges[result.split.test_targets]
-            assert not fitted.graph.has_edges(hidden).any()
+            assert not fitted.graph.has_edges(result.split.test_targets).any()
             messages = fitted.graph.with_edges(fitted.message_edges)
-            valid = graph.edges[result.split.valid_targets]
-            assert messages.has_edges(valid).all() == (evaluation.protocol == "clean+val")
+            assert messages.has_edges(result.split.valid_targets).all() == (evaluation.protocol == "clean+val")
 
 
-def test_the_mlp_stands_beside_on_request(graph: Graph, model: LinkPredictor, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[Split, int]] = []
+@pytest.fixture
+def trained(monkeypatch: pytest.MonkeyPatch) -> list[Fitted]:
+    """What peers train, as they do."""
+    seen: list[Fitted] = []
+    real = contract.fit_model
 
-    def fit_mlp(split: Split, like: LinkPredictor, *, hooks: Hooks) -> LinkPredictor:
-        asked.append((split, like.seed))
-        blind = tiny(encoder={"num_steps": 0, "num_negatives": 0})
-        return LinkPredictor(**blind, seed=like.seed).fit(split.graph, split=split, hooks=hooks)
+    def watched(*args: Any, **options: Any) -> Fitted:
+        seen.append(real(*args, **options))
+        return seen[-1]
 
-    monkeypatch.setattr(protocol, "fit_mlp", fit_mlp)
+    monkeypatch.setattr(contract, "fit_model", watched)
+    return seen
+
+
+def test_peers_are_chosen_by_name(graph: Graph, model: LinkPredictor, trained: list[Fitted]) -> None:
     named: list[str] = []
 
     def hooks(what: str) -> Hooks:
         named.append(what)
         return Hooks()
 
-    found = evaluate(graph, seeds=[2], mlp=True, model=model, hooks=hooks)
-    assert named == ["yinyan", "mlp"]
-    assert [seed for _, seed in asked] == [2]
-    assert asked[0][0] is found.results[0].split
-    assert set(found.to_dict()["peers"]) == {"cn", "aa", "ra", "mlp"}
-    assert "mlp" in str(found)
+    found = evaluate(graph, seeds=[2], peers=("katz", "mlp"), model=model, hooks=hooks)
+    assert named == ["yinyan", "mlp"], "heuristics have nothing to tell"
+    assert list(found.to_dict()["peers"]) == ["katz", "mlp"]
+    assert [line.split()[0] for line in str(found).splitlines()[2:]] == ["yinyan", "katz", "mlp"]
+    assert [fitted.seed for fitted in trained] == [2]
+    assert found.results[0].split is not None
+    assert not trained[0].graph.has_edges(found.results[0].split.test_targets).any()
+
+
+def test_a_peer_gets_the_split_the_seed_and_the_settings(
+    graph: Graph, model: LinkPredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Task] = []
+
+    def peer(task: Task) -> Outcome:
+        asked.append(task)
+        return Outcome(lambda pairs: pairs.sum(axis=1).astype(np.float64))
+
+    monkeypatch.setattr(protocol, "method", lambda name: peer)
+    found = evaluate(graph, seeds=[2, 3], peers=["gcn"], model=model)
+    assert [task.seed for task in asked] == [2, 3]
+    assert [task.split for task in asked] == [result.split for result in found.results]
+    assert asked[0].settings == {group: tiny()[group] for group in ("encoder", "decoder", "training")}
+    assert asked[0].device == "cpu"
+    split = asked[0].split
+    expected = roc_auc(split.test_targets.sum(axis=1), split.test_negatives.sum(axis=1))
+    assert found.results[0].peers["gcn"]["auc"] == pytest.approx(expected)
+
+
+def test_no_peers(graph: Graph, model: LinkPredictor) -> None:
+    assert evaluate(graph, seeds=[4], peers=(), model=model).to_dict()["peers"] == {}
+
+
+def test_settings_reach_peers_but_never_undo_what_makes_them(graph: Graph, trained: list[Fitted]) -> None:
+    asked = LinkPredictor(**tiny(encoder={"num_steps": 8, "num_negatives": 2, "hidden_size": 12}))
+    evaluate_seed(graph, protocol="clean", seed=0, peers=("mlp", "yinyan-without-negatives"), model=asked)
+    blind, without = (fitted.settings for fitted in trained)
+    assert (blind.encoder.num_steps, blind.encoder.num_negatives) == (0, 0)
+    assert (without.encoder.num_steps, without.encoder.num_negatives) == (8, 0)
+    for settings in (blind, without):
+        assert settings.encoder.hidden_size == 12
+        assert settings.training.epochs == 3
+
+
+def test_unknown_peers_are_refused_before_anything_is_trained(
+    graph: Graph, model: LinkPredictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LinkPredictor, "fit", lambda *given, **options: pytest.fail("it trained"))
+    with pytest.raises(SettingsError, match=r"there is no method 'catz' \(nearest: 'katz'; all: yinyan, "):
+        evaluate(graph, peers=("cn", "catz"), model=model)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_card_leads_to_a_method(name: str) -> None:
+    assert callable(method(name)) and METHODS[name].words and METHODS[name].family
 
 
 def test_unknown_protocols_are_refused(graph: Graph) -> None:
-    with pytest.raises(SettingsError, match=r"'protocol' needs to be one of clean, clean\+val \(got 'dirty'\)"):
+    with pytest.raises(SettingsError, match=r"'protocol' needs to be one of clean, clean\+val, .*\(got 'dirty'\)"):
         evaluate(graph, protocol="dirty")
     with pytest.raises(SettingsError, match="'seeds' needs at least one seed"):
         evaluate(graph, seeds=[])
+
+
+class TestProtocols:
+    @pytest.mark.parametrize("name", PROTOCOLS)
+    def test_every_one_makes_an_audited_split(self, name: str) -> None:
+        data = stand_in("ogbl-collab")  # with times, and with parts
+        split = make_split(data, name, 3)
+        assert split.protocol == name and split.seed == 3
+        leaks = audit(split, raises=False).leaks
+        assert bool(leaks) == bool(split.leaks) == (name == "released")
+        if name != "released":
+            messages = data.graph.with_edges(split.test_messages)
+            assert not messages.has_edges(split.test_targets).any()
+            assert messages.has_edges(split.train_targets).all()
+            assert messages.has_edges(split.valid_targets).all() == name.endswith("+val")
+            assert not data.graph.with_edges(split.valid_messages).has_edges(split.valid_targets).any()
+
+    def test_times_and_parts_are_needed_where_they_are(self, graph: Graph) -> None:
+        with pytest.raises(InputError, match="needs the times of the links"):
+            make_split(graph, "temporal", 0)
+        with pytest.raises(InputError, match="'official' needs data that come with a split"):
+            make_split(graph, "official", 0)
+        with pytest.raises(InputError, match="'official' needs data that come with a split"):
+            make_split(Dataset("planted", graph, None, "hits@100"), "official+val", 0)
+
+    def test_a_split_that_leaks_is_refused_unless_the_data_mean_it(self, model: LinkPredictor) -> None:
+        data = stand_in("ogbl-collab")
+        assert data.parts is not None
+        test = np.concatenate([data.parts.test, data.parts.train[:5]])
+        leaking = replace(data, parts=replace(data.parts, test=test))
+        with pytest.raises(LeakError, match="leak"):
+            make_split(leaking, "official", 0)
+        with pytest.raises(LeakError):
+            evaluate(leaking, protocol="official", model=model)
+        meant = replace(leaking, leaks="authors who wrote together before do so again")
+        split = make_split(meant, "official", 0)
+        assert split.leaks == meant.leaks
+        assert "LEAKS: authors who wrote together before do so again" in split.describe()
+        assert make_split(meant, "clean", 0).leaks == "", "the fixed split's words are not another's"
+
+    def test_the_released_one_is_labelled_wherever_it_is_shown(self, graph: Graph, model: LinkPredictor) -> None:
+        found = evaluate(graph, dataset="planted", protocol="released", seeds=[0], peers=("cn",), model=model)
+        lines = str(found).splitlines()
+        assert lines[0].startswith("planted, protocol 'released'")
+        assert lines[-1].startswith("LEAKS: ")
+        assert found.to_dict()["protocol"] == "released"
+        assert "LEAKS" not in str(replace(found, protocol="clean"))
+
+
+class TestData:
+    def test_bring_their_name_and_their_metric(self, model: LinkPredictor) -> None:
+        found = evaluate(stand_in("ogbl-collab"), protocol="official+val", peers=("ra",), model=model)
+        assert str(found).startswith("ogbl-collab, protocol 'official+val'")
+        assert list(found.results[0].metrics) == list(found.results[0].peers["ra"]) == ["hits@50", "mrr", "auc", "ap"]
+
+    def test_links_with_non_links_of_their_own_are_ranked_among_them(self, model: LinkPredictor) -> None:
+        data = stand_in("heart-citeseer")
+        result = evaluate(data, protocol="official", peers=("cn",), model=model).results[0]
+        assert result.scores is not None and result.split is not None
+        links, own = result.scores
+        assert own.shape == (len(links), 25)
+        better, equal = (own > links[:, None]).sum(axis=1), (own == links[:, None]).sum(axis=1)
+        assert list(result.metrics) == ["mrr", "auc", "ap"]
+        assert result.metrics["mrr"] == pytest.approx(np.mean(1 / (1 + better + equal / 2)))
+        seen = result.split.graph.with_edges(result.split.test_messages)
+        expected = (
+            common_neighbours(seen, result.split.test_targets),
+            common_neighbours(seen, result.split.test_negatives.reshape(-1, 2)).reshape(own.shape),
+        )
+        assert result.peers["cn"] == figures_of(*expected, "mrr")
+
+    def test_any_predictor_can_be_measured_by_its_scores(self) -> None:
+        split = make_split(stand_in("heart-citeseer"), "official", 0)
+        links, own = held_out_scores(lambda pairs: pairs[:, 0] * 1000.0 + pairs[:, 1], split)
+        assert np.array_equal(links, split.test_targets @ np.array([1000.0, 1.0]))
+        assert np.array_equal(own, split.test_negatives @ np.array([1000.0, 1.0]))
+
+
+class TestWords:
+    def test_non_links(self, graph: Graph) -> None:
+        split = random_split(graph, seed=0)
+        assert negatives_in_words(split) == f"{len(split.test_targets)} shared non-links"
+        own = make_split(stand_in("heart-citeseer"), "official", 0)
+        assert negatives_in_words(own) == "25 non-links of each link's own"
+
+    @pytest.mark.parametrize(
+        ("seeds", "words"), [((3,), "seed 3"), ((2, 3, 4), "seeds 2-4"), ((0, 2), "seeds 0, 2"), ((1, 0), "seeds 1, 0")]
+    )
+    def test_a_protocol_in_full(self, seeds: tuple[int, ...], words: str) -> None:
+        told = str(Protocol("cora", "clean", "1,055 shared non-links", "hits@100", seeds))
+        assert told == f"cora / clean / 1,055 shared non-links / hits@100 / {words}"
+
+    def test_mean_and_spread(self) -> None:
+        assert mean_and_spread([0.5]) == "0.5000"
+        assert mean_and_spread([1.0, 2.0, 3.0], digits=2) == "2.00 ± 1.00"
 
 
 def test_planted_communities_are_found() -> None:

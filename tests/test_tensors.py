@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from yinyan.errors import SettingsError
 from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
 from yinyan.propagation import SparseMatrix
-from yinyan.splits import holdout_split, random_split
+from yinyan.splits import holdout_split, random_split, released_split
 from yinyan.tensors import feature_tensor, message_graph, pick_device, training_data
 
 CPU = torch.device("cpu")
@@ -109,13 +110,49 @@ def test_training_sees_training_links_only(directed: bool) -> None:
     graph = reciprocal() if directed else planted_graph()
     split = random_split(graph, seed=0)
     data = training_data(graph, split, CPU)
-    train = {tuple(edge) for edge in graph.edges[split.train_targets].tolist()}
+    train = {tuple(edge) for edge in split.train_targets.tolist()}
     assert {tuple(pair) for pair in data.targets.tolist()} == train
     either = train | {(b, a) for a, b in train}
     assert {tuple(pair) for pair in data.messages.pairs.tolist()} <= either
     held_out = np.concatenate([split.valid_targets, split.test_targets])
-    assert not data.known.contains(torch.from_numpy(graph.edges[held_out])).any()
+    assert not data.known.contains(torch.from_numpy(held_out)).any()
     assert data.known.contains(data.targets).all()
-    assert np.array_equal(data.valid_links.numpy(), graph.edges[split.valid_targets])
+    assert np.array_equal(data.valid_links.numpy(), split.valid_targets)
     assert np.array_equal(data.valid_non_links.numpy(), split.valid_negatives)
     assert not graph.has_edges(split.valid_negatives).any()
+
+
+def test_targets_keep_their_order_and_hide_their_pair() -> None:
+    """Under the released protocol a link is often a target twice, in both directions."""
+    graph = planted_graph()
+    split = released_split(graph, seed=0)
+    data = training_data(graph, split, CPU)
+    assert np.array_equal(data.targets.numpy(), split.train_targets)
+    assert torch.equal(data.messages.pairs[data.pair_of_target], data.targets.sort(dim=1).values)
+    assert data.known.contains(torch.from_numpy(split.test_targets)).all(), "training's sampler knows what it may not"
+
+
+def test_a_target_that_passes_no_message_has_no_place() -> None:
+    graph = planted_graph()
+    split = random_split(graph, seed=0)
+    fewer = replace(split, train_messages=split.train_messages[::2])
+    places = training_data(graph, fewer, CPU).pair_of_target
+    assert (places[1::2] == -1).all()
+    assert places[::2].tolist() == list(range(len(fewer.train_messages)))
+
+
+def test_validation_has_the_messages_that_the_split_gives_it() -> None:
+    graph = planted_graph()
+    split = random_split(graph, seed=0)
+    same = training_data(graph, split, CPU)
+    assert same.valid_messages is same.messages, "made once"
+    other = training_data(graph, replace(split, valid_messages=split.train_messages[5:]), CPU)
+    assert np.array_equal(other.valid_messages.pairs.numpy(), graph.edges[split.train_messages[5:]])
+    assert torch.equal(other.messages.pairs, same.messages.pairs)
+
+
+def test_links_may_have_non_links_of_their_own() -> None:
+    graph = planted_graph()
+    split = random_split(graph, seed=0)
+    own = np.random.default_rng(0).integers(40, size=(len(split.valid_targets), 3, 2))
+    assert np.array_equal(training_data(graph, replace(split, valid_negatives=own), CPU).valid_non_links.numpy(), own)

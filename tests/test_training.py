@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from yinyan.training import (
     decode,
     draw_loss_negatives,
     learning_rate,
+    score_pairs,
     selection_score,
     train,
 )
@@ -233,6 +235,22 @@ class TestMasking:
             assert hidden == {frozenset(pair) for pair in data.targets[batch].tolist()}
         assert sorted(torch.cat(batches).tolist()) == list(range(len(data.targets)))
 
+    def test_a_link_that_passes_no_message_hides_none(self, data: TrainingData, seen: list[Tensor | None]) -> None:
+        places = data.pair_of_target.clone()
+        places[::2] = -1
+        orders: list[Tensor] = []
+        train(
+            build(),
+            replace(data, pair_of_target=places),
+            settings(epochs=1),
+            Streams(5, CPU),
+            on_step=lambda state: orders.append(state.order) or True,
+        )
+        expected = {place for place in places[orders[0][:60]].tolist() if place >= 0}
+        assert seen[0] is not None
+        assert 0 < len(expected) < 60
+        assert set(seen[0].nonzero().flatten().tolist()) == expected
+
     def test_a_directed_batch_hides_reversed_links(
         self, directed_data: TrainingData, seen: list[Tensor | None]
     ) -> None:
@@ -339,9 +357,9 @@ class TestBest:
     @pytest.mark.parametrize("learning_rate", [0.01, 0.3])  # the second soon spoils the model
     def test_weights_are_those_that_validated_best(self, data: TrainingData, learning_rate: float) -> None:
         model, state = run(data, epochs=8, learning_rate=learning_rate, clip_norm=0.0, schedule="constant")
-        best = max(state.history, key=selection_score)
+        best = max(state.history, key=lambda record: record.score or 0.0)
         assert state.best_epoch == best.epoch
-        assert state.best_score == selection_score(best)
+        assert state.best_score == best.score
         positive, negative = scores(model, data)
         assert hits_at_rate(positive, negative, 0.1) == best.hits
         assert roc_auc(positive, negative) == best.auc
@@ -357,8 +375,36 @@ class TestBest:
         assert same(kept, state.best_weights)
 
     def test_hits_and_auc_choose(self) -> None:
-        assert selection_score(EpochRecord(1, 0.0, 0.1, hits=0.25, auc=0.5)) == 0.75
-        assert selection_score(EpochRecord(1, 0.0, 0.1)) == 0.0
+        positive = np.array([5.0, 4.0, 3.0, 2.0], np.float32)
+        negative = np.array([4.5, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], np.float32)
+        assert selection_score(positive, negative, "balanced") == 0.25 + 37 / 40
+        assert selection_score(positive, negative, "auc") == 37 / 40
+        assert selection_score(positive, negative, "mrr") == pytest.approx((1 + 3 / 2) / 4)
+        assert selection_score(positive, np.append(negative, [0.0] * 10).astype(np.float32), "hits@20") == 1.0
+
+    @pytest.mark.parametrize("selection", ["mrr", "auc", "hits@20"])
+    def test_a_metric_can_choose_alone(self, data: TrainingData, selection: str) -> None:
+        model, state = run(data, epochs=5, selection=selection)
+        positive, negative = scores(model, data)
+        assert state.best_score == selection_score(positive, negative, selection)
+        assert state.best_score == max(record.score or 0.0 for record in state.history)
+
+    def test_links_are_ranked_among_their_own_non_links(self, data: TrainingData) -> None:
+        own = data.valid_non_links[: 5 * len(data.valid_links)].reshape(-1, 5, 2)
+        links = data.valid_links[: len(own)]
+        model, state = run(replace(data, valid_links=links, valid_non_links=own), epochs=2, selection="mrr")
+        y = model.encoder(data.features, data.valid_messages, negatives=Streams(5, CPU)["message_negatives"])
+        positive, negative = (score_pairs(model, y, data.messages, pairs) for pairs in (links, own))
+        assert negative.shape == (len(links), 5)
+        ranks = 1 + (negative > positive[:, None]).sum(axis=1)
+        assert state.best_score == pytest.approx((1 / ranks).mean())
+
+    def test_validation_links_may_have_messages_of_their_own(self, data: TrainingData) -> None:
+        fewer = MessageGraph.from_pairs(data.messages.pairs[::2], NODES)
+        _, usual = run(data)
+        _, other = run(replace(data, valid_messages=fewer))
+        assert [record.loss for record in other.history] == [record.loss for record in usual.history]
+        assert [record.auc for record in other.history] != [record.auc for record in usual.history]
 
     def test_patience_stops(self, data: TrainingData) -> None:
         frozen = {"learning_rate": 1e-12, "weight_decay": 0.0, "epochs": 30}

@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from yinyan.auditing import Audit, audit
     from yinyan.errors import (
         InputError,
+        LeakError,
         MissingExtraError,
         NotFittedError,
         SettingsError,
@@ -28,6 +30,7 @@ __version__ = "0.1.0"
 
 # Loaded on first use: importing the package, and asking the command line for help, does not import torch.
 _HOMES = {
+    "Audit": "auditing",
     "DecoderSettings": "settings",
     "EncoderSettings": "settings",
     "Evaluation": "protocol",
@@ -35,6 +38,7 @@ _HOMES = {
     "Graph": "graph",
     "Hooks": "fitting",
     "InputError": "errors",
+    "LeakError": "errors",
     "LinkPredictor": "predictor",
     "MissingExtraError": "errors",
     "NotFittedError": "errors",
@@ -47,6 +51,7 @@ _HOMES = {
     "TrainingSettings": "settings",
     "UnknownNodeError": "errors",
     "YinYanError": "errors",
+    "audit": "auditing",
     "evaluate": "protocol",
     "random_split": "splits",
 }
@@ -54,6 +59,7 @@ _HOMES = {
 _ROOMS = ("datasets", "losses", "metrics", "peers")
 
 __all__ = [
+    "Audit",
     "DecoderSettings",
     "EncoderSettings",
     "Evaluation",
@@ -61,6 +67,7 @@ __all__ = [
     "Graph",
     "Hooks",
     "InputError",
+    "LeakError",
     "LinkPredictor",
     "MissingExtraError",
     "NotFittedError",
@@ -74,6 +81,7 @@ __all__ = [
     "UnknownNodeError",
     "YinYanError",
     "__version__",
+    "audit",
     "evaluate",
     "random_split",
 ]

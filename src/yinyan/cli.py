@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from yinyan import __version__, flags
+from yinyan import __version__, flags, research
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.flags import TableFlags, with_settings, with_table
 from yinyan.progress import show_progress
@@ -66,10 +66,12 @@ def evaluate(
     edges: flags.Edges,
     *,
     protocol: Annotated[
-        str, typer.Option(help="clean, or clean+val (validation links pass messages in the test)")
+        str, typer.Option(help="clean or temporal; with +val validation links pass messages in the test")
     ] = "clean",
     seeds: Annotated[int, typer.Option(help="how many seeds, from --seed on", min=1)] = 1,
-    mlp: Annotated[bool, typer.Option("--mlp", help="also fit a model that ignores the graph")] = False,
+    peers: Annotated[
+        str, typer.Option(help="methods to measure beside ours, such as cn,aa,ra,mlp,gcn (yinyan methods lists them)")
+    ] = "cn,aa,ra",
     settings: flags.SettingsFile = None,
     seed: flags.Seed = 0,
     device: flags.Device = "auto",
@@ -80,14 +82,15 @@ def evaluate(
     table: TableFlags,
     overrides: dict[str, Any],
 ) -> None:
-    """Measure on held-out links, beside common neighbours, Adamic-Adar and resource allocation."""
+    """Measure on held-out links, beside other methods."""
     from yinyan import shell
 
     shell.check_outputs(None, report)
     progress = show_progress(quiet=quiet)
     model = shell.predictor(settings, overrides, seed=seed, device=device)
+    beside = shell.names(peers)
     graph = shell.read_graph(edges, table, progress)
-    plan = shell.Plan(edges.stem, protocol, tuple(range(seed, seed + seeds)), mlp, resume)
+    plan = shell.Plan(edges.stem, protocol, tuple(range(seed, seed + seeds)), beside, resume)
     evaluation = shell.run_evaluation(model, graph, plan, progress)
     if report:
         from yinyan.evidence import evaluation_report
@@ -230,7 +233,7 @@ def demo(
     graph = bundled_cora()
     progress.note(f"Cora. {graph.describe()}")
     model = shell.predictor(None, overrides, seed=seed, device=device)
-    plan = shell.Plan("cora", "clean", tuple(range(seed, seed + seeds)), mlp=True, resume=resume)
+    plan = shell.Plan("cora", "clean", tuple(range(seed, seed + seeds)), ("cn", "aa", "ra", "mlp"), resume)
     evaluation = shell.run_evaluation(model, graph, plan, progress)
     citations = best_citations(evaluation)
     if report:
@@ -258,6 +261,10 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
     shell.print_json(found) if as_json else typer.echo(examination_table(found))
     if found["kernel"] != "correct":
         raise typer.Exit(1)
+
+
+for _command in (research.audit, research.reproduce, research.methods, research.datasets):
+    app.command()(_command)
 
 
 def _version(value: bool) -> None:

@@ -51,7 +51,7 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
         decoder |= {"width": 128}
         reasons.append(f"{graph.num_nodes:,} nodes: 128 dimensions, to fit memory")
 
-    batch = max(1, min(_LARGEST_BATCH, num_targets // _PARTS))
+    batch = max(1, min(_LARGEST_BATCH, -(-num_targets // _PARTS)))  # rounded up: no step for a link or two
     epochs = max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, round(_STEPS * batch / max(1, num_targets))))
     training |= {"batch_size": batch, "epochs": epochs, "evaluate_every": max(1, epochs // 50)}
     reasons.append(

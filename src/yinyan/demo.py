@@ -49,7 +49,7 @@ class Recall(NamedTuple):
 def hidden_among_best(evaluation: Evaluation, k: int = 10) -> Recall:
     """How many hidden links of some papers, drawn by the seed, are among the paper's `k` best."""
     run = kept_run(evaluation)
-    ids, hidden = run.model.graph_.ids, run.split.graph.edges[run.split.test_targets]
+    ids, hidden = run.model.graph_.ids, run.split.test_targets
     generator = np.random.default_rng(named_seed(run.split.seed, "asked papers"))
     both = np.concatenate([hidden, hidden[:, ::-1]])  # a link hides from either end
     ends = np.unique(both)

@@ -15,7 +15,7 @@ from yinyan.propagation import SparseMatrix
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
 
-__all__ = ["BaseModel", "Encoder"]
+__all__ = ["BaseModel", "Encoder", "NodeEncoder"]
 
 _ORTHOGONAL_UP_TO = 200_000  # rows: beyond, a QR factorisation costs more than it brings
 
@@ -47,11 +47,15 @@ class BaseModel(nn.Module):
             self.table_weight = _weight(blocks, settings.embedding_size, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.rest = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(settings.num_layers - 1))
+        self.norms = nn.ModuleList(_NodeNorm(hidden) for _ in self.rest) if settings.base_norm else None
 
     def forward(
-        self, features: Tensor | SparseMatrix | None, terms: EnergyTerms, generator: torch.Generator | None = None
+        self,
+        features: Tensor | SparseMatrix | None,
+        terms: EnergyTerms | None,
+        generator: torch.Generator | None = None,
     ) -> Tensor:
-        """(n, hidden); `generator` drives dropout, and its absence means inference."""
+        """(n, hidden); `generator` drives dropout, and its absence means inference; only `sign_hops` need `terms`."""
         rate = self.settings.feature_dropout
         blocks: list[Tensor] = []
         if self.feature_weight is not None:
@@ -61,17 +65,66 @@ class BaseModel(nn.Module):
             blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
         x = blocks[-1]
         for block in reversed(blocks[:-1]):  # Horner: X0 + Ã (X1 + Ã (X2 + …))
+            if terms is None:
+                raise SettingsError("encoder.sign_hops: this method feeds f no neighbourhood powers (set it to 0)")
             around = terms.links.adjacency.product(x)
             if self.settings.self_loops:  # they cancel in D - A, so that the operator does not hold them
                 around = around + (1 - terms.links.diagonal) * x
             x = block + around
         x = x + self.bias
-        for linear in self.rest:
+        for place, linear in enumerate(self.rest):
+            x = x if self.norms is None else self.norms[place](x)
             x = linear(dropout(F.relu(x), self.settings.dropout, generator))
         return dropout(x, self.settings.dropout, generator)
 
 
-class Encoder(nn.Module):
+class _NodeNorm(nn.Module):
+    """Batch normalisation where the batch is the whole graph, in training as in use: no running averages."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.batch_norm(x, None, None, self.weight, self.bias, training=True)
+
+
+class NodeEncoder(nn.Module):
+    """What training asks of an encoder: embeddings of all nodes, by messages over the links that are not hidden.
+
+    Ours descends on an energy that can be watched; others have none.
+    """
+
+    def forward(
+        self,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        negatives: torch.Generator | None = None,
+        drops: torch.Generator | None = None,
+        hidden: Tensor | None = None,
+    ) -> Tensor:
+        """(n, hidden) embeddings; `negatives` draws the negative graphs, `drops` drives dropout."""
+        raise NotImplementedError
+
+    def energy_trace(
+        self,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        negatives: torch.Generator | None = None,
+        num_steps: int | None = None,
+    ) -> list[float]:
+        """The energy after each layer, where there is one."""
+        return []
+
+    def repulsion(self) -> Tensor:
+        """λ_k, where there are any."""
+        return torch.empty(0)
+
+
+class Encoder(NodeEncoder):
     """Y(T): T descent steps from f on the energy of a message graph."""
 
     def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:

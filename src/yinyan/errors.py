@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "InputError",
+    "LeakError",
     "MissingExtraError",
     "NotFittedError",
     "SettingsError",
@@ -21,6 +22,10 @@ class YinYanError(ValueError):
 
 class InputError(YinYanError):
     """A table, frame or array does not describe a graph."""
+
+
+class LeakError(InputError):
+    """A split lets answers leak into training or into the messages."""
 
 
 class UnknownNodeError(YinYanError):

@@ -15,6 +15,7 @@ from yinyan import __version__
 from yinyan.calibration import BASE_RATE
 from yinyan.fitting import Fitted
 from yinyan.graph import Graph
+from yinyan.peers.registry import METHODS
 from yinyan.predictor import LinkPredictor
 from yinyan.protocol import PROTOCOLS, Evaluation
 from yinyan.randomness import named_seed
@@ -28,7 +29,6 @@ _ASKED = 300  # nodes that are asked for their best new partners
 _PARTNERS = 3  # how many each of them names
 _SHOWN = 15  # predicted links drawn and listed
 _CONTEXT = 4_000  # known links drawn thinly behind them
-_PEERS = {"cn": "common neighbours", "aa": "Adamic-Adar", "ra": "resource allocation", "mlp": "no graph (MLP)"}
 
 Rows = NDArray[np.int64]
 Scores = tuple[NDArray[Any], NDArray[Any]]
@@ -86,7 +86,7 @@ def evaluation_report(
     """The report of an evaluation: figures are means over its seeds, pictures are of the first one run here."""
     run, summary = kept_run(evaluation), evaluation.to_dict()
     links = best_links(run.model, _SHOWN) if recommended is None else recommended
-    peers = {_PEERS.get(name, name): figures for name, figures in summary["peers"].items()}
+    peers = {METHODS[name].words: figures for name, figures in summary["peers"].items()}
     content = _content(run.model, title, links, run.scores, summary["metrics"], peers)
     if len(evaluation.results) > 1:
         seeds = f"figures are means of {len(evaluation.results)} seeds, pictures are of seed {run.model.fitted_.seed}"

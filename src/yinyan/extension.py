@@ -14,7 +14,7 @@ from torch import nn
 
 from yinyan.errors import InputError
 from yinyan.features import Features, SparseFeatures, features_from_matrix
-from yinyan.fitting import Fitted, embed_graph
+from yinyan.fitting import Fitted, embed_graph, our_encoder
 from yinyan.graph import Graph
 from yinyan.randomness import named_seed
 from yinyan.tables import read_table
@@ -198,7 +198,7 @@ def _sparse(dense: NDArray[np.float32]) -> SparseFeatures:
 
 def _grown_model(fitted: Fitted, growth: _Growth) -> Model:
     """The same weights; a new node's learned embedding is the mean of its known neighbours'."""
-    table = fitted.model.encoder.base.table
+    table = fitted.encoder.base.table
     if table is None:
         return fitted.model
     model = copy.deepcopy(fitted.model)
@@ -216,6 +216,6 @@ def _grown_model(fitted: Fitted, growth: _Growth) -> Model:
             near = growth.new_links[mine][~is_new[mine]]
             if near.size:
                 grown[row] = grown[torch.from_numpy(near)].mean(0)
-    base = model.encoder.base
+    base = our_encoder(model).base
     base.table = nn.Parameter(grown) if isinstance(table, nn.Parameter) else grown
     return model

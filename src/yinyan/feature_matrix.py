@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +17,7 @@ __all__ = [
     "as_numpy",
     "features_from_matrix",
     "refuse_not_finite",
+    "rows_normalised",
     "sparse_from_entries",
 ]
 
@@ -166,3 +167,16 @@ def refuse_not_finite(features: Features) -> None:
         f"features hold {values[place]} in row {row}, column {column} (both from 0): "
         "fill missing values, and keep the others within float32"
     )
+
+
+def rows_normalised(features: Features) -> Features:
+    """Each row divided by its sum, where that is not zero."""
+    if isinstance(features, SparseFeatures):
+        row = np.repeat(np.arange(features.num_rows), np.diff(features.indptr))
+        sums = np.bincount(row, weights=features.values, minlength=features.num_rows)
+        return replace(features, values=(features.values * _inverse(sums)[row]).astype(np.float32))
+    return (features * _inverse(features.sum(axis=1))[:, None]).astype(np.float32)
+
+
+def _inverse(sums: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.where(sums != 0, 1.0 / np.where(sums != 0, sums, 1.0), 0.0)

@@ -33,11 +33,11 @@ from yinyan.training import (
     TrainingData,
     TrainingState,
     build_optimizer,
-    decode,
+    score_pairs,
     train,
 )
 
-__all__ = ["Fitted", "Hooks", "build_model", "embed_graph", "fit_model", "graph_fingerprint"]
+__all__ = ["Fitted", "Hooks", "build_model", "embed_graph", "fit_model", "graph_fingerprint", "our_encoder"]
 
 Tracker = Callable[[Mapping[str, float], int], object]
 
@@ -83,6 +83,18 @@ class Fitted:
         default_factory=lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
     )  # of links and of non-links
 
+    @property
+    def encoder(self) -> Encoder:
+        """The encoder, which is ours unless a peer was trained."""
+        return our_encoder(self.model)
+
+
+def our_encoder(model: Model) -> Encoder:
+    """The encoder of one of our models, whose base model and energy can be looked into."""
+    if not isinstance(model.encoder, Encoder):
+        raise TypeError(f"{type(model.encoder).__name__} has no energy to look into")
+    return model.encoder
+
 
 def fit_model(
     split: Split,
@@ -93,16 +105,21 @@ def fit_model(
     calibration: Method,
     hooks: Hooks,
     reasons: tuple[str, ...] = (),
+    build: Callable[[Settings, Graph], Model] | None = None,
 ) -> Fitted:
-    """Train on the split's training links, keep the weights that validate best, and embed for use."""
+    """Train on the split's training links, keep the weights that validate best, and embed for use.
+
+    `build` makes another model than ours of the settings and the graph, with torch's own generator seeded.
+    """
     graph, started = split.graph, time.perf_counter()
     for reason in reasons:
         hooks.tell(f"chosen: {reason}")
     data = training_data(graph, split, device)
-    model = build_model(settings, graph, seed).to(device)
+    model = build_model(settings, graph, seed, build).to(device)
     state = _trained(model, data, split, settings, seed, device, hooks)
 
-    known = np.setdiff1d(np.arange(graph.num_edges), split.test_targets)
+    tested = np.setdiff1d(graph.find_edges(split.test_targets), split.test_messages)
+    known = np.setdiff1d(np.arange(graph.num_edges), tested)
     messages = message_graph(graph, split.test_messages, device)
     embeddings = embed_graph(model, data.features, messages, settings, seed)
     valid = _validation_scores(model, data, settings, seed)
@@ -117,7 +134,7 @@ def fit_model(
         seed=seed,
         model=model,
         embeddings=embeddings,
-        calibration=fit_calibration(*valid, calibration),
+        calibration=fit_calibration(valid[0], valid[1].ravel(), calibration),
         metrics=metrics,
         protocol=split.protocol,
         split_text=split.describe(),
@@ -126,18 +143,23 @@ def fit_model(
         best_epoch=state.best_epoch,
         energy=tuple(model.encoder.energy_trace(data.features, messages, negatives=generator)),
         seconds=time.perf_counter() - started,
-        valid_scores=valid,
+        valid_scores=(valid[0], valid[1].ravel()),
     )
 
 
-def build_model(settings: Settings, graph: Graph, seed: int) -> Model:
+def build_model(
+    settings: Settings, graph: Graph, seed: int, build: Callable[[Settings, Graph], Model] | None = None
+) -> Model:
     """A model with fresh weights, drawn from a stream of their own."""
-    num_features = 0 if graph.features is None else graph.features.shape[1]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(named_seed(seed, "weights"))
-        encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
-        decoder = build_decoder(settings.decoder, settings.encoder.hidden_size, directed=graph.directed)
-    return Model(encoder, decoder)
+        return (build or _our_model)(settings, graph)
+
+
+def _our_model(settings: Settings, graph: Graph) -> Model:
+    num_features = 0 if graph.features is None else graph.features.shape[1]
+    encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
+    return Model(encoder, build_decoder(settings.decoder, settings.encoder.hidden_size, directed=graph.directed))
 
 
 @torch.no_grad()
@@ -188,7 +210,10 @@ def _trained(
     """Run the loop with its checkpoints; raises StoppedError where it was asked to stop."""
     streams = Streams(seed, device)
     optimizer = build_optimizer(model, settings.training)
-    roles = (split.train_targets, split.valid_targets, split.train_messages, split.valid_negatives)
+    roles = (
+        *(split.train_targets, split.valid_targets, split.train_messages, split.valid_messages),
+        *(split.known_in_training, split.valid_negatives),
+    )
     digests = [hashlib.blake2b(np.ascontiguousarray(r).data, digest_size=16).hexdigest() for r in roles]
     marks = (graph_fingerprint(split.graph), split.protocol, *digests, seed, settings.to_toml())
     fingerprint = hashlib.blake2b(repr(marks).encode(), digest_size=16).hexdigest()
@@ -239,22 +264,22 @@ def _samples_negatives(settings: Settings) -> bool:
 def _validation_scores(
     model: Model, data: TrainingData, settings: Settings, seed: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores of validation links and non-links, with embeddings that saw training links only."""
-    y = embed_graph(model, data.features, data.messages, settings, seed)
-    return decode(model.decoder, y, data.valid_links), decode(model.decoder, y, data.valid_non_links)
+    """Scores of validation links and non-links, with embeddings that saw the links of validation only."""
+    y = embed_graph(model, data.features, data.valid_messages, settings, seed)
+    links, non_links = (
+        score_pairs(model, y, data.valid_messages, pairs) for pairs in (data.valid_links, data.valid_non_links)
+    )
+    return links, non_links
 
 
 @torch.no_grad()
 def _score_spread(model: Model, data: TrainingData, settings: Settings, seed: int) -> float:
     """How far the score of a pair moves with the negative sample: mean standard deviation over four samples,
     as a share of the scores' own standard deviation."""
-    pairs = torch.cat([data.valid_links, data.valid_non_links[: len(data.valid_links)]])
-    scores = np.stack(
-        [
-            decode(model.decoder, _sampled_embeddings(model, data.features, data.messages, seed, s), pairs)
-            for s in range(4)
-        ]
-    )
+    pairs = torch.cat([data.valid_links, data.valid_non_links.reshape(-1, 2)[: len(data.valid_links)]])
+    messages = data.valid_messages
+    samples = [_sampled_embeddings(model, data.features, messages, seed, sample) for sample in range(4)]
+    scores = np.stack([score_pairs(model, y, messages, pairs) for y in samples])
     return float(scores.std(axis=0, ddof=1).mean() / max(float(scores.std()), 1e-12))
 
 

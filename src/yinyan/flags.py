@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from yinyan.errors import InputError, SettingsError
-from yinyan.settings import GROUPS, allowed_kinds
+from yinyan.settings import GROUPS, allowed_kinds, type_hints
 
 __all__ = [
     "AsJson",
@@ -198,4 +198,4 @@ def _given(name: str, group: str, f: dataclasses.Field[Any], given: dict[str, An
 
 
 def _kinds(group: str, f: dataclasses.Field[Any]) -> tuple[list[type], list[str]]:
-    return allowed_kinds(typing.get_type_hints(GROUPS[group])[f.name])
+    return allowed_kinds(type_hints(GROUPS[group])[f.name])

@@ -201,15 +201,19 @@ class Graph:
 
     def has_edges(self, pairs: Any) -> npt.NDArray[np.bool_]:
         """Say of each pair of rows, (k, 2), whether it is an edge; the order matters only if directed."""
+        return self.find_edges(pairs) >= 0
+
+    def find_edges(self, pairs: Any) -> npt.NDArray[np.int64]:
+        """Return the place in `edges` of each pair of rows, (k, 2), and -1 where it is no edge."""
         rows = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
         if len(rows) and not 0 <= rows.min() <= rows.max() < self.num_nodes:
             raise InputError(f"pairs need rows between 0 and {self.num_nodes - 1:,}")
         if not self.num_edges:
-            return np.zeros(len(rows), dtype=np.bool_)
+            return np.full(len(rows), -1, dtype=np.int64)
         low, high = (rows[:, 0], rows[:, 1]) if self.directed else (rows.min(axis=1), rows.max(axis=1))
         keys = low * self.num_nodes + high
         places = np.minimum(np.searchsorted(self._keys, keys), self.num_edges - 1)
-        return np.asarray(self._keys[places] == keys)
+        return np.where(self._keys[places] == keys, places, -1)
 
     def with_edges(self, kept: npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | Sequence[int]) -> Graph:
         """Return the same nodes with some of the edges, chosen by a mask or by their positions."""

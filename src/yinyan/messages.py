@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from yinyan.energy import EnergyTerms, Laplacian
-from yinyan.propagation import EdgeStructure, inverse_or_zero
+from yinyan.propagation import EdgeStructure, SymmetricOperator, inverse_or_zero
 from yinyan.sampling import KnownPairs, draw_pairs, expected_adjacency, expected_rates
 from yinyan.settings import EncoderSettings
 
@@ -49,6 +49,17 @@ class MessageGraph:
         """How many nodes there are, with links or without."""
         return self.structure.num_nodes
 
+    def visible(self, hidden: Tensor | None) -> Tensor:
+        """(·, 2) pairs that `hidden` (m,) does not mark."""
+        return self.pairs if hidden is None else self.pairs[~hidden]
+
+    def adjacency(self, hidden: Tensor | None = None, *, self_loops: bool = True) -> tuple[SymmetricOperator, Tensor]:
+        """D^-1/2 A D^-1/2 over the visible links, and (n, 1) the weight of each node's self loop in it."""
+        weights = self.weights if hidden is None else torch.where(hidden, 0.0, self.weights)
+        degrees = self.structure.degrees(weights) + float(self_loops)
+        scale = inverse_or_zero(degrees)
+        return self.structure.scaled(weights, scale.sqrt()), (scale * float(self_loops))[:, None]
+
     def terms(
         self,
         settings: EncoderSettings,
@@ -87,7 +98,7 @@ class MessageGraph:
     ) -> tuple[tuple[Laplacian, ...], Tensor]:
         """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together."""
         count = settings.num_negatives
-        visible = self.pairs if hidden is None else self.pairs[~hidden]
+        visible = self.visible(hidden)
         if count == 0 or visible.shape[0] == 0:
             return (), torch.zeros_like(self.structure.degrees(self.weights))
         if settings.expected_negatives:

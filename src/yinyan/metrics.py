@@ -1,24 +1,52 @@
 """Ranking metrics: pure functions of the scores of true and of false pairs.
 
 Ties never flatter: Hits@K counts a link only if it beats the K-th best non-link strictly, and MRR takes the
-mean of the best and the worst rank that ties admit (both as OGB's evaluator does).
+mean of the best and the worst rank that ties admit (both as OGB's evaluator does). `metric` finds one by name.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from yinyan.errors import InputError
+from yinyan.errors import InputError, SettingsError
 
-__all__ = ["average_precision", "hits_at_k", "hits_at_rate", "mrr", "roc_auc"]
+__all__ = [
+    "Metric",
+    "average_precision",
+    "hits_at_k",
+    "hits_at_rate",
+    "hits_in_own_ranking",
+    "metric",
+    "mrr",
+    "ranks",
+    "roc_auc",
+]
+
+Metric = Callable[[ArrayLike, ArrayLike], float]  # of the scores of positives and of negatives
+
+
+def metric(name: str) -> Metric:
+    """The metric called `name`: 'hits@K' for a positive integer K, 'mrr', 'auc' or 'ap'.
+
+    Negatives are shared, (m,), or each positive has its own row of (p, m). Then 'hits@K' and 'mrr' rank each
+    positive in its own row, while 'auc' and 'ap' pool the rows.
+    """
+    if found := re.fullmatch(r"hits@([1-9][0-9]*)", name):
+        return partial(_hits, k=int(found[1]))
+    if name not in _NAMED:
+        raise SettingsError(f"a metric needs to be one of hits@K (such as hits@20), {', '.join(_NAMED)} (got {name!r})")
+    return _NAMED[name]
 
 
 def hits_at_k(positive: ArrayLike, negative: ArrayLike, k: int) -> float:
     """Share of positives that score strictly above the k-th best negative (1.0 if there are fewer than k)."""
     pos, neg = _scores(positive, negative)
-    if k < 1:
-        raise InputError(f"'k' needs to be a positive integer (got {k})")
+    _check_k(k)
     neg = neg.ravel()  # negatives are shared, in whatever shape they come
     if neg.size < k:
         return 1.0
@@ -31,8 +59,28 @@ def hits_at_rate(positive: ArrayLike, negative: ArrayLike, rate: float) -> float
     return hits_at_k(positive, negative, max(1, round(rate * neg.size)))
 
 
+def hits_in_own_ranking(positive: ArrayLike, negative: ArrayLike, k: int) -> float:
+    """Share of positives whose rank in their own row of negatives, (p, m), is k or better (as HeaRT counts).
+
+    The rank is that of `ranks`. Since ties then end in the middle, where a scorer that says the same of every
+    pair would be right with all of them if m ≤ 2(k - 1), so few negatives are refused.
+    """
+    _check_k(k)
+    neg = np.asarray(negative)
+    if neg.ndim != 2:
+        raise InputError(f"'negative' needs one row a positive (got shape {neg.shape}): see hits_at_k for shared ones")
+    if 0 < neg.shape[1] <= 2 * (k - 1):
+        raise InputError(f"Hits@{k} needs at least {2 * k - 1:,} negatives a positive (got {neg.shape[1]:,})")
+    return float((ranks(positive, negative) <= k).mean())
+
+
 def mrr(positive: ArrayLike, negative: ArrayLike) -> float:
     """Mean of 1/rank of each positive among the negatives: shared (m,), or its own row of (p, m)."""
+    return float((1.0 / ranks(positive, negative)).mean())
+
+
+def ranks(positive: ArrayLike, negative: ArrayLike) -> NDArray[np.float64]:
+    """Rank from 1 of each positive among negatives shared or its own: the mean of the best and worst with ties."""
     pos, neg = _scores(positive, negative)
     if neg.ndim == 2:
         if neg.shape[0] != pos.size:
@@ -43,7 +91,7 @@ def mrr(positive: ArrayLike, negative: ArrayLike) -> float:
         ordered = np.sort(neg)
         better = neg.size - np.searchsorted(ordered, pos, side="right")
         no_worse = neg.size - np.searchsorted(ordered, pos, side="left")
-    return float((1.0 / (0.5 * (better + no_worse) + 1.0)).mean())
+    return np.asarray(0.5 * (better + no_worse) + 1.0)
 
 
 def roc_auc(positive: ArrayLike, negative: ArrayLike) -> float:
@@ -63,6 +111,19 @@ def average_precision(positive: ArrayLike, negative: ArrayLike) -> float:
     false_positive = neg.size - np.searchsorted(neg, thresholds, side="left")
     own = np.diff(np.append(first, pos.size))  # positives at each threshold
     return float((own * true_positive / (true_positive + false_positive)).sum() / pos.size)
+
+
+_NAMED: dict[str, Metric] = {"mrr": mrr, "auc": roc_auc, "ap": average_precision}
+
+
+def _hits(positive: ArrayLike, negative: ArrayLike, *, k: int) -> float:
+    """Hits@k in each positive's own row of negatives if they come in rows, among shared ones otherwise."""
+    return (hits_in_own_ranking if np.ndim(negative) == 2 else hits_at_k)(positive, negative, k)
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise InputError(f"'k' needs to be a positive integer (got {k})")
 
 
 def _scores(positive: ArrayLike, negative: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -123,7 +123,7 @@ class LinkPredictor:
             )
         elif split.graph is not graph:
             raise InputError("the split was made from another graph (make it anew from this one)")
-        suggestion = suggest(graph, split.train_targets.size)
+        suggestion = suggest(graph, len(split.train_targets))
         self.fitted_ = fit_model(
             split,
             suggestion.settings.updated(overrides),
@@ -200,10 +200,14 @@ class LinkPredictor:
     def score(self, pairs: Any) -> Any:
         """One score a pair, the larger the likelier: (p,) for a sequence of pairs, a float for one pair."""
         single = _is_pair(pairs)
-        fitted = self._fitted
-        rows = self._pair_rows([pairs] if single else pairs)
-        scores = decode(fitted.model.decoder, fitted.embeddings, torch.from_numpy(rows).to(fitted.embeddings.device))
+        scores = self.score_rows(self._pair_rows([pairs] if single else pairs))
         return float(scores[0]) if single else scores
+
+    def score_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Scores of (p, 2) pairs of rows of `graph_`, for those who have rows and no ids."""
+        fitted = self._fitted
+        rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(fitted.embeddings.device)
+        return decode(fitted.model.decoder, fitted.embeddings, rows)
 
     @overload
     def predict_proba(self, pairs: Pair, *, base_rate: float = ...) -> float: ...
@@ -230,7 +234,7 @@ class LinkPredictor:
             raise InputError(f"explain needs two different nodes (got {source!r} twice)")
         device = fitted.embeddings.device
         shares, alone, full = explain_pair(
-            fitted.model.encoder,
+            fitted.encoder,
             fitted.model.decoder,
             feature_tensor(fitted.graph.features, device),
             message_graph(fitted.graph, fitted.message_edges, device),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import sys
 import typing
 from collections.abc import Mapping
@@ -21,6 +22,8 @@ else:
 __all__ = ["DecoderSettings", "EncoderSettings", "Settings", "TrainingSettings", "read_settings"]
 
 _Group = TypeVar("_Group", "EncoderSettings", "DecoderSettings", "TrainingSettings")
+
+type_hints = functools.cache(typing.get_type_hints)  # evaluating the annotations takes a millisecond each time
 
 
 def _option(
@@ -53,6 +56,9 @@ class EncoderSettings(_Checked):
         64, "width of the learned (or random) input embeddings", low=1
     )  # small beside features
     num_layers: int = _option(1, "layers of the base model f", low=1)  # a linear f overfits least
+    base_norm: bool = _option(
+        False, "normalise the hidden layers of f over the nodes (batch normalisation)"
+    )  # a linear f has none
     sign_hops: int = _option(0, "neighbourhood powers fed to f (SIGN features)", low=0)  # the steps do this already
     num_steps: int = _option(4, "descent steps (graph layers) T; 0 ignores the graph", low=0)  # reaches four hops
     step_size: float | Literal["safe"] = _option(
@@ -124,6 +130,12 @@ class TrainingSettings(_Checked):
     validation_negatives: int = _option(
         20_000, "sampled non-links for validation", low=1
     )  # few make the best epoch luck
+    selection: Literal["balanced", "hits@20", "hits@50", "hits@100", "mrr", "auc"] = _option(
+        "balanced", "validation metric that chooses the weights: Hits@10% plus AUC, or one metric"
+    )  # two metrics together wobble less than one
+    keep: Literal["best", "last"] = _option(
+        "best", "weights kept: of the best validation, or of the last step"
+    )  # the last is for comparison
     evaluate_every: int = _option(3, "epochs between validations", low=1)  # averaged weights move slowly
     patience: int = _option(
         20, "validations without progress before stopping; 0 for never", low=0
@@ -207,7 +219,7 @@ def _unknown(path: str, name: str, known: list[str]) -> str:
 
 def _checked_value(path: str, f: dataclasses.Field[Any], value: Any, owner: type) -> Any:
     """`value` in its declared type, or a SettingsError that names the path and what is allowed."""
-    hint = typing.get_type_hints(owner)[f.name]
+    hint = type_hints(owner)[f.name]
     kinds, choices = allowed_kinds(hint)
     if value == "none" and type(None) in kinds:
         return None

@@ -21,6 +21,7 @@ from yinyan.files import write_text
 from yinyan.fitting import Fitted, Hooks, graph_fingerprint
 from yinyan.flags import TableFlags
 from yinyan.graph import Graph
+from yinyan.peers.registry import method
 from yinyan.predictor import LinkPredictor
 from yinyan.progress import Checkpoints, JsonLines, Progress, interruptible, make_folder
 from yinyan.protocol import Evaluation, SeedResult, evaluate_seed
@@ -37,6 +38,7 @@ __all__ = [
     "deliver",
     "facts",
     "load",
+    "names",
     "predictor",
     "print_fit",
     "print_json",
@@ -56,7 +58,7 @@ class Plan:
     dataset: str
     protocol: str
     seeds: tuple[int, ...]
-    mlp: bool
+    peers: tuple[str, ...]
     resume: bool
 
 
@@ -72,6 +74,14 @@ def check_outputs(model: Path | None, report: Path | None) -> None:
         if report.is_dir():
             raise StoreError(f"--report needs the name of a file: '{report}' is a directory")
         make_folder(report.parent, report)
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Methods from 'cn,aa,ra'; an unknown one is refused at once."""
+    chosen = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in chosen:
+        method(name)
+    return chosen
 
 
 def read_graph(links: Path, table: TableFlags, progress: Progress) -> Graph:
@@ -121,7 +131,7 @@ def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *
 def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Progress) -> Evaluation:
     """One result a seed; after Ctrl-C, finished seeds and the state of the running one are kept for --resume."""
     folder = Path(f"{plan.dataset}.evaluation.checkpoint")
-    marks = (graph_fingerprint(graph), plan.protocol, plan.mlp, repr(model.get_params(deep=False) | {"seed": None}))
+    marks = (graph_fingerprint(graph), plan.protocol, plan.peers, repr(model.get_params(deep=False) | {"seed": None}))
     digest = hashlib.blake2b(repr(marks).encode(), digest_size=8).hexdigest()
     results: list[SeedResult] = []
     tell = _once(progress.note)  # every seed makes the same choices
@@ -142,7 +152,9 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
                 return _hooks(progress, f"{what}, seed {seed}, epoch", should_stop, state, resume=True, tell=tell)
 
             try:
-                result = evaluate_seed(graph, protocol=plan.protocol, seed=seed, mlp=plan.mlp, model=model, hooks=hooks)
+                result = evaluate_seed(
+                    graph, protocol=plan.protocol, seed=seed, peers=plan.peers, model=model, hooks=hooks
+                )
             finally:
                 progress.finish()
             results.append(result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -10,46 +10,74 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError
 from yinyan.graph import Graph
+from yinyan.parts import Parts
 from yinyan.randomness import named_seed
 from yinyan.sampling import KnownPairs, distinct_pairs
 from yinyan.wording import counted
 
-__all__ = ["Split", "holdout_split", "known_pairs", "random_split"]
+__all__ = [
+    "Split",
+    "given_split",
+    "holdout_split",
+    "known_pairs",
+    "random_split",
+    "released_split",
+    "temporal_split",
+    "with_leaks_allowed",
+]
 
 Pairs = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
 MINIMUM_LINKS = 10  # below, a tenth held out for validation is less than a link
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Links divided by role. Index arrays point into `graph.edges`; false pairs are true non-links."""
+    """Links divided by role.
+
+    Targets are pairs of node rows, in the direction in which their maker wrote them; messages are places in
+    `graph.edges`, sorted and distinct. Negatives are (·, 2) non-links that all links of a part are ranked
+    against, or (p, k, 2): each link's own.
+    """
 
     graph: Graph
     protocol: str
     seed: int
-    train_targets: Pairs  # (·,) links that the loss sees
-    valid_targets: Pairs  # (·,) links that choose the weights
-    test_targets: Pairs  # (·,) links that are scored once
-    train_messages: Pairs  # (·,) links that the encoder sees in training and at validation
-    test_messages: Pairs  # (·,) links that the encoder sees at test time
-    valid_negatives: Pairs  # (·, 2) non-links
-    test_negatives: Pairs  # (·, 2) non-links
+    train_targets: Pairs  # (·, 2) links that the loss sees
+    valid_targets: Pairs  # (·, 2) links that choose the weights
+    test_targets: Pairs  # (·, 2) links that are scored once
+    train_messages: Rows  # (·,) links that the encoder sees in training
+    valid_messages: Rows  # (·,) … when validation links are scored
+    test_messages: Rows  # (·,) … when test links are scored
+    known_in_training: Rows  # (·,) links that training's sampler of non-links avoids
+    valid_negatives: Pairs
+    test_negatives: Pairs
+    words: str = ""  # how the links were divided
+    leaks: str = ""  # why this split leaks, where that is its purpose: the audit then lets it pass
 
     def describe(self) -> str:
         """What was done, in words."""
-        g = self.graph
-        unit = "unordered pairs, so that a link and its reverse share a part"
-        parts = f"{self.train_targets.size:,} training, {self.valid_targets.size:,} validation"
+        targets = f"{len(self.train_targets):,} training, {len(self.valid_targets):,} validation"
+        apart = "" if np.array_equal(self.train_messages, self.valid_messages) else "of its own "
         lines = [
-            f"protocol '{self.protocol}', seed {self.seed}: {g.num_edges:,} links split by {unit}",
-            f"targets: {parts}, {self.test_targets.size:,} test links",
-            f"messages: {self.train_messages.size:,} links in training and validation, "
-            f"{self.test_messages.size:,} at test time; no target is among the messages that score it",
-            f"negatives: {len(self.valid_negatives):,} validation and {len(self.test_negatives):,} test pairs, "
-            "uniform true non-links; training draws its own and knows training links only",
+            f"protocol '{self.protocol}', seed {self.seed}: {self.graph.num_edges:,} links {self.words}",
+            f"targets: {targets}, {len(self.test_targets):,} test links",
+            f"messages: {self.train_messages.size:,} links in training, {self.valid_messages.size:,} {apart}at "
+            f"validation, {self.test_messages.size:,} at test time",
+            f"negatives: {_negatives_in_words(self.valid_negatives)} for validation, "
+            f"{_negatives_in_words(self.test_negatives)} for the test; training draws its own and knows "
+            f"{self.known_in_training.size:,} links",
+            f"LEAKS: {self.leaks}" if self.leaks else self._hidden_in_words(),
         ]
         return "\n".join(lines)
+
+    def _hidden_in_words(self) -> str:
+        """A split that is given may score links by themselves and not say so."""
+        parts = ((self.valid_targets, self.valid_messages), (self.test_targets, self.test_messages))
+        seen = sum(int(np.isin(self.graph.find_edges(pairs), messages).sum()) for pairs, messages in parts)
+        leaks = f"LEAKS: targets among the messages that score them: {seen:,}"
+        return leaks if seen else "no target is among the messages that score it"
 
 
 def random_split(
@@ -66,35 +94,139 @@ def random_split(
     With `validation_messages` (protocol `clean+val`) the encoder also sees the validation links at test time.
     """
     train, valid, test = _divide(graph, seed, valid_share, test_share)
-    false_test, false_valid = _non_links(graph, seed, test.size, valid_negatives)
-    return Split(
-        graph=graph,
+    return _of_rows(
+        graph,
+        (train, valid, test),
         protocol="clean+val" if validation_messages else "clean",
         seed=seed,
-        train_targets=train,
-        valid_targets=valid,
-        test_targets=test,
-        train_messages=train,
-        test_messages=np.sort(np.concatenate([train, valid])) if validation_messages else train,
-        valid_negatives=false_valid,
-        test_negatives=false_test,
+        negatives=_non_links(graph, seed, test.size, valid_negatives),
+        test_messages=np.union1d(train, valid) if validation_messages else train,
+        words="split at random by unordered pairs, so that a link and its reverse share a part",
     )
 
 
 def holdout_split(graph: Graph, *, seed: int, valid_share: float, valid_negatives: int) -> Split:
     """For a model that will be used: some links choose the weights, and the final embeddings see them all."""
     train, valid, test = _divide(graph, seed, valid_share, 0.0)
-    return Split(
-        graph=graph,
+    return _of_rows(
+        graph,
+        (train, valid, test),
         protocol="holdout",
         seed=seed,
-        train_targets=train,
-        valid_targets=valid,
-        test_targets=test,
-        train_messages=train,
+        negatives=_non_links(graph, seed, 0, valid_negatives),
         test_messages=np.arange(graph.num_edges, dtype=np.int64),
-        valid_negatives=_non_links(graph, seed, 0, valid_negatives)[1],
-        test_negatives=np.empty((0, 2), dtype=np.int64),
+        words="of which some are held out at random to choose the weights; no test",
+    )
+
+
+def temporal_split(
+    graph: Graph,
+    *,
+    seed: int,
+    valid_share: float = 0.1,
+    test_share: float = 0.2,
+    valid_negatives: int = 20_000,
+    validation_messages: bool = False,
+) -> Split:
+    """The past predicts the future: the latest links are the test, the latest of the others the validation.
+
+    Links of one moment share a part, so that shares are met as nearly as the times allow.
+    """
+    if graph.times is None:
+        raise InputError("a temporal split needs the times of the links (name their column: time='date')")
+    if (graph.times != graph.times).any():
+        raise InputError("a temporal split needs a time for every link (drop those without, or set one)")
+    _check_shares(valid_share, test_share)
+    _refuse_few(graph.num_edges)
+    order, num_test = np.sort(graph.times)[::-1], max(1, round(test_share * graph.num_edges))
+    first_test = order[num_test - 1]
+    first_valid = order[min(len(order), num_test + max(1, round(valid_share * len(order)))) - 1]
+    test = np.flatnonzero(graph.times >= first_test)
+    valid = np.flatnonzero((graph.times >= first_valid) & (graph.times < first_test))
+    train = np.flatnonzero(graph.times < first_valid)
+    if not (train.size and valid.size and test.size):
+        raise InputError(
+            f"the times leave a part empty ({train.size:,} training, {valid.size:,} validation, {test.size:,} test "
+            "links): too many links share one moment (use other shares, or a random split)"
+        )
+    return _of_rows(
+        graph,
+        (train, valid, test),
+        protocol="temporal+val" if validation_messages else "temporal",
+        seed=seed,
+        negatives=_non_links(graph, seed, test.size, valid_negatives),
+        test_messages=np.union1d(train, valid) if validation_messages else train,
+        words=f"split by time: validation from {first_valid} on, test from {first_test} on",
+    )
+
+
+def released_split(graph: Graph, *, seed: int) -> Split:
+    """The split of the paper's released code, bug for bug: directed copies of the links are permuted.
+
+    The reverse of most test links is a training link, and most test links are messages when they are scored. It
+    exists to show where the published figures come from.
+    """
+    if graph.directed:
+        raise InputError("the released split is one of undirected links (the paper's graphs are undirected)")
+    _refuse_few(graph.num_edges)
+    both = np.concatenate([graph.edges, graph.edges[:, ::-1]])
+    row = np.tile(np.arange(graph.num_edges), 2)
+    order = np.random.default_rng(named_seed(seed, "split")).permutation(len(both))
+    num_test, num_valid = len(both) // 5, len(both) // 10
+    test, valid, train = np.split(order, [num_test, num_test + num_valid])
+    false_test, false_valid = _non_links(graph, seed, num_test, num_valid)
+    seen = np.unique(row[train])
+    seen_in_test = np.union1d(seen, row[valid])
+    leaked = np.isin(row[test], row[train]).mean(), np.isin(row[test], seen_in_test).mean()
+    return Split(
+        graph=graph,
+        protocol="released",
+        seed=seed,
+        train_targets=both[train],
+        valid_targets=both[valid],
+        test_targets=both[test],
+        train_messages=seen,
+        valid_messages=seen,
+        test_messages=seen_in_test,
+        known_in_training=np.arange(graph.num_edges),
+        valid_negatives=false_valid,
+        test_negatives=false_test,
+        words="split as directed copies, as the paper's released code does",
+        leaks=f"{leaked[0]:.0%} of the test links are training labels in reverse, {leaked[1]:.0%} are messages when "
+        "they are scored, and training's non-links know the test links",
+    )
+
+
+def given_split(
+    graph: Graph,
+    parts: Parts,
+    *,
+    protocol: str = "given",
+    seed: int = 0,
+    valid_negatives: int = 20_000,
+    validation_messages: bool = False,
+) -> Split:
+    """A split that somebody else made; non-links that it does not bring are drawn."""
+    train, valid, _ = (np.unique(_edge_rows(graph, parts, name)) for name in ("train", "valid", "test"))
+    false_valid, false_test = parts.valid_negatives, parts.test_negatives
+    if false_valid is None or false_test is None:
+        drawn_test, drawn_valid = _non_links(graph, seed, len(parts.test), valid_negatives)
+        false_valid = drawn_valid if false_valid is None else false_valid
+        false_test = drawn_test if false_test is None else false_test
+    return Split(
+        graph=graph,
+        protocol=f"{protocol}+val" if validation_messages else protocol,
+        seed=seed,
+        train_targets=parts.train,
+        valid_targets=parts.valid,
+        test_targets=parts.test,
+        train_messages=train,
+        valid_messages=train,
+        test_messages=np.union1d(train, valid) if validation_messages else train,
+        known_in_training=train,
+        valid_negatives=false_valid.astype(np.int64, copy=False),
+        test_negatives=false_test.astype(np.int64, copy=False),
+        words="split as given",
     )
 
 
@@ -104,23 +236,76 @@ def known_pairs(graph: Graph, target_edges: Pairs) -> KnownPairs:
     return KnownPairs.from_pairs(pairs, graph.num_nodes, graph.num_left, directed=graph.directed)
 
 
-def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> tuple[Pairs, Pairs, Pairs]:
-    """Shuffled indices of training, validation and test links; a link and its reverse go together."""
-    low, high = graph.edges.min(axis=1), graph.edges.max(axis=1)
-    _, pair = np.unique(low * graph.num_nodes + high, return_inverse=True)
-    count = int(pair.max()) + 1 if pair.size else 0
+def with_leaks_allowed(split: Split, why: str) -> Split:
+    """The same split with leaks that are known and meant, in words."""
+    return replace(split, leaks=why)
+
+
+def _of_rows(
+    graph: Graph,
+    parts: tuple[Rows, Rows, Rows],
+    *,
+    protocol: str,
+    seed: int,
+    negatives: tuple[Pairs, Pairs],
+    test_messages: Rows,
+    words: str,
+) -> Split:
+    train, valid, test = parts
+    return Split(
+        graph=graph,
+        protocol=protocol,
+        seed=seed,
+        train_targets=graph.edges[train],
+        valid_targets=graph.edges[valid],
+        test_targets=graph.edges[test],
+        train_messages=train,
+        valid_messages=train,
+        test_messages=test_messages,
+        known_in_training=train,
+        valid_negatives=negatives[1],
+        test_negatives=negatives[0],
+        words=words,
+    )
+
+
+def _edge_rows(graph: Graph, parts: Parts, part: str) -> Rows:
+    pairs: Pairs = getattr(parts, part)
+    rows = graph.find_edges(pairs)
+    if (rows < 0).any():
+        a, b = pairs[np.flatnonzero(rows < 0)[0]]
+        raise InputError(
+            f"the part '{part}' has {counted(int((rows < 0).sum()), 'link')} that the graph does not have "
+            f"(first: {graph.ids[int(a)]!r} - {graph.ids[int(b)]!r}); the graph needs all parts' links"
+        )
+    return rows
+
+
+def _check_shares(valid_share: float, test_share: float) -> None:
+    if min(valid_share, test_share) < 0 or valid_share + test_share >= 1:
+        raise InputError(
+            "'valid_share' and 'test_share' need to be positive and to leave links for training "
+            f"(got {valid_share} and {test_share})"
+        )
+
+
+def _refuse_few(count: int) -> None:
     if count < MINIMUM_LINKS:
         raise InputError(
             f"the graph has {counted(count, 'link')} between different nodes; at least {MINIMUM_LINKS} are needed "
             "to hold some out (add links, or merge graphs)"
         )
+
+
+def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> tuple[Rows, Rows, Rows]:
+    """Shuffled places of training, validation and test links; a link and its reverse go together."""
+    low, high = graph.edges.min(axis=1), graph.edges.max(axis=1)
+    _, pair = np.unique(low * graph.num_nodes + high, return_inverse=True)
+    count = int(pair.max()) + 1 if pair.size else 0
+    _refuse_few(count)
     num_test = round(test_share * count)
     num_valid = max(1, round(valid_share * count))
-    if min(valid_share, test_share) < 0 or num_test + num_valid >= count:
-        raise InputError(
-            "'valid_share' and 'test_share' need to be positive and to leave links for training "
-            f"(got {valid_share} and {test_share})"
-        )
+    _check_shares(valid_share if num_test + num_valid < count else 1.0, test_share)
     place = np.random.default_rng(named_seed(seed, "split")).permutation(count)[pair]
     test = np.flatnonzero(place < num_test)
     valid = np.flatnonzero((place >= num_test) & (place < num_test + num_valid))
@@ -134,3 +319,9 @@ def _non_links(graph: Graph, seed: int, num_test: int, num_valid: int) -> tuple[
     if len(pairs) < num_test + num_valid:
         num_test = min(num_test, len(pairs) // 2)
     return pairs[:num_test], pairs[num_test:]
+
+
+def _negatives_in_words(pairs: Pairs) -> str:
+    if pairs.ndim == 3:
+        return f"{pairs.shape[1]:,} non-links for each of {pairs.shape[0]:,} links"
+    return f"{len(pairs):,} non-links"

@@ -56,9 +56,11 @@ def message_graph(graph: Graph, chosen: NDArray[np.int64], device: torch.device)
 
 def training_data(graph: Graph, split: Split, device: torch.device) -> TrainingData:
     """What training may see: training links, and the validation pairs it is judged by."""
-    messages, pair_of_edge = _messages(graph, split.train_messages, device)
-    targets = graph.edges[split.train_targets]
-    where = np.searchsorted(split.train_messages, split.train_targets)
+    messages, pair_of_message = _messages(graph, split.train_messages, device)
+    same = np.array_equal(split.train_messages, split.valid_messages)
+    pair_of_edge = np.full(graph.num_edges, -1)
+    pair_of_edge[split.train_messages] = pair_of_message
+    place = graph.find_edges(split.train_targets)
 
     def rows(pairs: NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
@@ -66,10 +68,11 @@ def training_data(graph: Graph, split: Split, device: torch.device) -> TrainingD
     return TrainingData(
         features=feature_tensor(graph.features, device),
         messages=messages,
-        targets=rows(targets),
-        pair_of_target=rows(pair_of_edge[where]),
-        known=known_pairs(graph, targets).to(device),
-        valid_links=rows(graph.edges[split.valid_targets]),
+        targets=rows(split.train_targets),
+        pair_of_target=rows(np.where(place >= 0, pair_of_edge[place], -1)),
+        known=known_pairs(graph, graph.edges[split.known_in_training]).to(device),
+        valid_messages=messages if same else message_graph(graph, split.valid_messages, device),
+        valid_links=rows(split.valid_targets),
         valid_non_links=rows(split.valid_negatives),
     )
 

@@ -9,20 +9,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from yinyan.decoder import Decoder
-from yinyan.encoder import Encoder
+from yinyan.encoder import NodeEncoder
 from yinyan.errors import TrainingError
 from yinyan.losses import LOSSES
 from yinyan.messages import MessageGraph
-from yinyan.metrics import hits_at_rate, mrr, roc_auc
+from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams
 from yinyan.sampling import KnownPairs, draw_pairs
 from yinyan.settings import TrainingSettings
 
-__all__ = ["EpochRecord", "Model", "TrainingData", "TrainingState", "decode", "train"]
+__all__ = ["EpochRecord", "Model", "TrainingData", "TrainingState", "decode", "score_pairs", "train"]
+
+Scores = NDArray[np.float32]
 
 _BLOCK = 65_536  # pairs decoded at a time outside training
 _RUNAWAY = 1e4  # growth of the energy that no descent explains
@@ -35,10 +38,23 @@ _CURE = (
 class Model(nn.Module):
     """Encoder and decoder: what is learned, saved and restored together."""
 
-    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+    def __init__(self, encoder: NodeEncoder, decoder: Decoder) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
+
+    def logits(
+        self,
+        y: Tensor,
+        pairs: Tensor,
+        messages: MessageGraph,
+        *,
+        hidden: Tensor | None = None,
+        drops: torch.Generator | None = None,
+    ) -> Tensor:
+        """(...) logits of (..., 2) pairs. A score needs two vectors only; `messages`, without the `hidden` links, are
+        for models that look at the graph around each pair."""
+        return self.decoder(*_ends(y, pairs), drops)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -48,10 +64,11 @@ class TrainingData:
     features: Tensor | SparseMatrix | None
     messages: MessageGraph  # training links only
     targets: Tensor  # (m, 2) training links, source first
-    pair_of_target: Tensor  # (m,) the message pair that must hide while a target is predicted
-    known: KnownPairs  # training links: all that loss negatives may know
+    pair_of_target: Tensor  # (m,) the message pair that must hide while a target is predicted; -1 for none
+    known: KnownPairs  # all that loss negatives may know
+    valid_messages: MessageGraph  # the links that pass messages when validation links are scored
     valid_links: Tensor  # (·, 2)
-    valid_non_links: Tensor  # (·, 2)
+    valid_non_links: Tensor  # (·, 2), or (·, k, 2): each link's own
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,7 @@ class EpochRecord:
     mrr: float | None = None
     auc: float | None = None
     repulsion: float | None = None
+    score: float | None = None  # what the choice of the best epoch goes by
 
 
 @dataclass
@@ -127,13 +145,17 @@ def train(
         record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
             with _averaged(model, state):
-                record = _validate(model, data, record, streams)
+                record = _validate(model, data, record, settings, streams)
                 _remember_best(state, model, record)
         exhausted = settings.patience > 0 and state.waited >= settings.patience
         state.finished = exhausted or state.epoch >= settings.epochs
         state.history.append(record)
         on_epoch(record)
-    model.load_state_dict(state.best_weights)
+    if settings.keep == "best":
+        model.load_state_dict(state.best_weights)
+    else:
+        state.best_epoch = state.epoch
+        model.load_state_dict({**model.state_dict(), **state.average})
     return state
 
 
@@ -150,14 +172,16 @@ def _step(
     hidden = None
     if settings.mask_targets:
         hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
-        hidden[data.pair_of_target[batch]] = True
+        places = data.pair_of_target[batch]
+        hidden[places[places >= 0]] = True
     links = data.targets[batch]
     y = model.encoder(
         data.features, data.messages, negatives=streams["message_negatives"], drops=streams["dropout"], hidden=hidden
     )
     non_links = draw_loss_negatives(data.known, links, settings, streams["loss_negatives"])
-    positive = model.decoder(*_ends(y, links), streams["dropout"])
-    negative = model.decoder(*_ends(y, non_links), streams["dropout"])
+    positive, negative = (
+        model.logits(y, pairs, data.messages, hidden=hidden, drops=streams["dropout"]) for pairs in (links, non_links)
+    )
     loss = LOSSES[settings.loss](positive, negative)
     value = float(loss.detach())
     if not math.isfinite(value):
@@ -196,11 +220,13 @@ def draw_loss_negatives(
 
 
 @torch.no_grad()
-def _validate(model: Model, data: TrainingData, record: EpochRecord, streams: Streams) -> EpochRecord:
-    negatives = streams["message_negatives"]
-    refuse_divergence(model.encoder.energy_trace(data.features, data.messages, negatives=negatives))
-    y = model.encoder(data.features, data.messages, negatives=negatives)
-    positive, negative = decode(model.decoder, y, data.valid_links), decode(model.decoder, y, data.valid_non_links)
+def _validate(
+    model: Model, data: TrainingData, record: EpochRecord, settings: TrainingSettings, streams: Streams
+) -> EpochRecord:
+    negatives, messages = streams["message_negatives"], data.valid_messages
+    refuse_divergence(model.encoder.energy_trace(data.features, messages, negatives=negatives))
+    y = model.encoder(data.features, messages, negatives=negatives)
+    positive, negative = (score_pairs(model, y, messages, pairs) for pairs in (data.valid_links, data.valid_non_links))
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
         raise TrainingError(f"validation scores are not finite: the weights diverge. {_CURE}")
     repulsion = model.encoder.repulsion()
@@ -212,11 +238,14 @@ def _validate(model: Model, data: TrainingData, record: EpochRecord, streams: St
         mrr=mrr(positive, negative),
         auc=roc_auc(positive, negative),
         repulsion=float(repulsion.mean()) if repulsion.numel() else None,
+        score=selection_score(positive, negative, settings.selection),
     )
 
 
 def refuse_divergence(energies: Sequence[float]) -> None:
     """Stop where the layers run away from f instead of settling: layer normalisation would hide it."""
+    if not energies:
+        return
     first, last = energies[0], energies[-1]
     if not math.isfinite(last) or abs(last) > _RUNAWAY * max(1.0, abs(first)):
         layers = len(energies) - 1
@@ -250,7 +279,7 @@ def _averaged(model: Model, state: TrainingState) -> Iterator[None]:
 
 def _remember_best(state: TrainingState, model: Model, record: EpochRecord) -> None:
     """Clones of the weights that validate best."""
-    score = selection_score(record)
+    score = -math.inf if record.score is None else record.score
     if score > state.best_score:
         state.best_score, state.best_epoch, state.waited = score, record.epoch, 0
         state.best_weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
@@ -258,15 +287,28 @@ def _remember_best(state: TrainingState, model: Model, record: EpochRecord) -> N
         state.waited += 1
 
 
-def selection_score(record: EpochRecord) -> float:
-    """What early stopping maximises."""
-    return (record.hits or 0.0) + (record.auc or 0.0)
+def selection_score(positive: Scores, negative: Scores, selection: str) -> float:
+    """What early stopping maximises: a metric by name, or ('balanced') Hits@10% and AUC together."""
+    if selection == "balanced":
+        return hits_at_rate(positive, negative, 0.1) + roc_auc(positive, negative)
+    return metric(selection)(positive, negative)
 
 
 @torch.no_grad()
-def decode(decoder: Decoder, y: Tensor, pairs: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Logits of (p, 2) pairs in blocks of bounded size."""
-    parts = [decoder(y[block[:, 0]], y[block[:, 1]]).float().cpu() for block in pairs.split(_BLOCK)]
+def decode(decoder: Decoder, y: Tensor, pairs: Tensor) -> Scores:
+    """(p,) logits of (p, 2) pairs from two vectors each, in blocks of bounded size."""
+    return _in_blocks(lambda block: decoder(y[block[:, 0]], y[block[:, 1]]), pairs)
+
+
+@torch.no_grad()
+def score_pairs(model: Model, y: Tensor, messages: MessageGraph, pairs: Tensor) -> Scores:
+    """(...) logits of (..., 2) pairs at inference, in blocks of bounded size."""
+    scores = _in_blocks(lambda block: model.logits(y, block, messages), pairs.reshape(-1, 2))
+    return scores.reshape(pairs.shape[:-1])
+
+
+def _in_blocks(logits: Callable[[Tensor], Tensor], pairs: Tensor) -> Scores:
+    parts = [logits(block).float().cpu() for block in pairs.split(_BLOCK)]
     return torch.cat(parts).numpy() if parts else np.empty(0, dtype=np.float32)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from yinyan.peers.heuristics import adamic_adar, common_neighbours, resource_allocation
-from yinyan.peers.mlp import fit_mlp
+from yinyan.peers.contract import Method, Outcome, Task
+from yinyan.peers.registry import METHODS, method
 
-__all__ = ["adamic_adar", "common_neighbours", "fit_mlp", "resource_allocation"]
+__all__ = ["METHODS", "Method", "Outcome", "Task", "method"]

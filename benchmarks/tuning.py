@@ -1,0 +1,72 @@
+"""The same few candidates for every method, compared on validation links of the splits that are reported.
+
+    python benchmarks/tuning.py --data cora citeseer --methods yinyan gae optimised-gae ncn ncnc
+
+Prints one line a candidate, and the best of each method and data set; the recipe `peers` holds what came of it. Test
+links are never scored here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from yinyan.datasets import load
+from yinyan.peers import Task, method
+from yinyan.protocol import make_split
+
+Settings = dict[str, dict[str, Any]]
+
+_DEEP: Settings = {"encoder": {"dropout": 0.1}, "decoder": {"depth": 3, "norm": True, "dropout": 0.1}}
+
+CANDIDATES: dict[str, Settings] = {
+    "own": {},
+    "deep": _DEEP,
+    "deep, half of the features dropped": {**_DEEP, "encoder": {"dropout": 0.1, "feature_dropout": 0.5}},
+    "deep, little decay": {**_DEEP, "training": {"weight_decay": 0.05}},
+    "flat, strong dropout": {
+        "encoder": {"dropout": 0.5},
+        "decoder": {"depth": 2, "norm": False, "residual": False, "dropout": 0.5},
+    },
+    "one step": {**_DEEP, "encoder": {"dropout": 0.1, "num_steps": 1}},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", default=["cora", "citeseer"])
+    parser.add_argument("--methods", nargs="+", default=["yinyan", "gae", "optimised-gae", "ncn", "ncnc"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("results/tuning.jsonl"), help="finished lines are kept")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    kept = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    found = {(row["data"], row["method"], row["candidate"]): row["validation"] for row in kept}
+    for data in options.data:
+        split = make_split(load(data), "clean", options.seed)
+        for name in options.methods:
+            for candidate, settings in CANDIDATES.items():
+                if (data, name, candidate) in found:
+                    continue
+                started = time.perf_counter()
+                score = method(name)(Task(split, options.seed, settings, "cpu")).validation
+                row = {"data": data, "method": name, "candidate": candidate, "validation": score}
+                row["seconds"] = round(time.perf_counter() - started, 1)
+                with options.out.open("a") as lines:
+                    lines.write(json.dumps(row) + "\n")
+                print(json.dumps(row), file=sys.stderr, flush=True)
+                found[data, name, candidate] = score
+            best = max(CANDIDATES, key=lambda c: found[data, name, c])
+            print(f"{data:10} {name:15} {best:36} {found[data, name, best]:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Data sets by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from yinyan.datasets import collegemsg, ogb, planetoid, seal
+from yinyan.datasets.dataset import Dataset, check_size
+from yinyan.datasets.heart import read_heart
+from yinyan.datasets.places import Places
+from yinyan.datasets.sources import COLLEGEMSG, heart_group, ogb_group, planetoid_group, seal_group
+from yinyan.errors import InputError
+from yinyan.graph import Graph
+from yinyan.progress import Progress
+
+__all__ = ["NAMES", "load"]
+
+
+def load(
+    name: str,
+    *,
+    folder: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    progress: Progress | None = None,
+) -> Dataset:
+    """Load a data set by its name, one of `NAMES`.
+
+    Its files are looked for in `folder`, or without one in $YINYAN_DATA and then the user's cache. What is
+    missing is downloaded to the folder or the cache, unless `download` is False. `fixed-*` are the splits of the
+    HeaRT benchmark with uniform negatives, `heart-*` the same with their hard ones.
+    """
+    if name not in _READERS:
+        near = get_close_matches(str(name), NAMES, n=3, cutoff=0.5)
+        known = ", ".join(repr(found) for found in near or NAMES)
+        raise InputError(f"no data set is called {name!r} ({'nearest' if near else 'known'}: {known})")
+    given = None if folder is None else Path(folder).expanduser()
+    if given is not None and not download and not given.is_dir():
+        raise InputError(f"'{given}' is not a folder: give the one that holds planetoid/, heart/, ogbl_ddi/ and so on")
+    found = _READERS[name](name, Places(given, download, progress))
+    return replace(found, notes=found.graph.notes)
+
+
+def _planetoid(name: str, places: Places) -> Dataset:
+    graph = planetoid.read_planetoid(places.obtain(planetoid_group(name)), name)
+    check_size(name, graph, None, planetoid.SIZES[name])
+    return Dataset(name, graph, None, "hits@100")
+
+
+def _heart(name: str, places: Places) -> Dataset:
+    kind, _, of = name.partition("-")
+    hard = kind == "heart"
+    folder = places.obtain(heart_group(of, hard=hard))
+    graph, parts = read_heart(folder, _planetoid(of, places).graph, hard=hard)
+    return Dataset(name, graph, parts, "mrr" if hard else "hits@100")
+
+
+def _ogb(name: str, places: Places) -> Dataset:
+    layout = ogb.LAYOUTS[name]
+    graph, parts = ogb.read_ogb(places.obtain(ogb_group(layout)), layout)
+    check_size(name, graph, parts, layout.size)
+    return Dataset(name, graph, parts, layout.metric)
+
+
+def _seal(name: str, places: Places) -> Dataset:
+    graph = seal.read_seal(places.obtain(seal_group(name)) / seal.FILES[name])
+    check_size(name, graph, None, seal.SIZES[name])
+    return Dataset(name, graph, None, "hits@100")
+
+
+def _collegemsg(name: str, places: Places) -> Dataset:
+    graph = _collegemsg_graph(places)
+    check_size(name, graph, None, collegemsg.SIZE)
+    return Dataset(name, graph, None, "hits@100")
+
+
+def _collegemsg_graph(places: Places) -> Graph:
+    path = places.find(COLLEGEMSG.folder, collegemsg.FILES) or collegemsg.packaged_file()
+    return collegemsg.read_collegemsg(path or places.obtain(COLLEGEMSG) / collegemsg.FILES[0])
+
+
+_READERS: dict[str, Callable[[str, Places], Dataset]] = {
+    **dict.fromkeys(planetoid.SIZES, _planetoid),
+    **dict.fromkeys((f"{kind}-{of}" for kind in ("fixed", "heart") for of in planetoid.SIZES), _heart),
+    **dict.fromkeys(ogb.LAYOUTS, _ogb),
+    **dict.fromkeys(seal.FILES, _seal),
+    "collegemsg": _collegemsg,
+}
+
+NAMES = tuple(_READERS)

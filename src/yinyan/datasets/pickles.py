@@ -1,0 +1,157 @@
+"""Arrays out of pickled data files, without running anything that the files ask for."""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from yinyan.errors import InputError
+
+__all__ = ["SparseRows", "UnpicklingError", "read_pickle", "read_torch_pickle"]
+
+UnpicklingError = pickle.UnpicklingError  # for those who must catch it
+
+_TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # first of the three pickles before the content in torch's old files
+_PLAIN = frozenset(f"{kind}{size}" for kind in "iu" for size in "1248") | {"f4", "f8", "b1"}
+
+
+class SparseRows(NamedTuple):
+    """A scipy matrix in compressed rows, as it was pickled: scipy is not needed to read it."""
+
+    shape: tuple[int, int]
+    indptr: npt.NDArray[Any]
+    indices: npt.NDArray[Any]
+    data: npt.NDArray[Any]
+
+
+# The classes below stand in for what the files name. Each has a __setstate__, since without one a pickle may set
+# attributes of the class itself.
+
+
+class _Dtype:
+    """For numpy.dtype: numbers only."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        if code not in _PLAIN:
+            raise ValueError(f"an array of type {code!r}")
+        self.dtype = np.dtype(code)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.dtype = self.dtype.newbyteorder(">" if state[1] == ">" else "<")
+
+
+class _Array:
+    """For numpy's _reconstruct, which makes an empty array that its state then fills."""
+
+    def __init__(self, *_: object) -> None:
+        self.array: npt.NDArray[Any] = np.zeros(0)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, by_columns, content = state
+        held = content.encode("latin-1") if isinstance(content, str) else content  # Python 2 wrote text
+        found = np.frombuffer(held, dtype=kind.dtype).reshape(shape, order="F" if by_columns else "C")
+        self.array = found.astype(kind.dtype.newbyteorder("="))
+
+
+class _Csr:
+    """For scipy's csr_matrix."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        rows, columns = state.get("_shape", state.get("shape", (0, 0)))
+        self.rows = SparseRows((int(rows), int(columns)), *(state[key].array for key in ("indptr", "indices", "data")))
+
+
+class _Bytes:
+    """For _codecs.encode and bytes, by which Python 3 writes bytes in the protocols of Python 2."""
+
+    def __new__(cls, text: str = "", *_: object) -> bytes:  # type: ignore[misc]
+        return text.encode("latin-1")
+
+    def __setstate__(self, state: object) -> None:
+        raise ValueError("bytes with a state")
+
+
+_ADMITTED: dict[tuple[str, str], Any] = {
+    ("numpy.core.multiarray", "_reconstruct"): _Array,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,  # since numpy 2
+    ("numpy", "ndarray"): "numpy.ndarray",  # an argument of _reconstruct, never called
+    ("numpy", "dtype"): _Dtype,
+    ("scipy.sparse.csr", "csr_matrix"): _Csr,
+    ("scipy.sparse._csr", "csr_matrix"): _Csr,  # since scipy 1.8
+    ("_codecs", "encode"): _Bytes,
+    ("__builtin__", "bytes"): _Bytes,  # where there are none
+    ("collections", "defaultdict"): defaultdict,
+    ("builtins", "list"): list,
+    ("__builtin__", "list"): list,  # in Python 2
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        super().__init__(file, encoding="latin-1")
+        self._path = path
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in _ADMITTED:
+            raise InputError(
+                f"'{self._path}' asks for {module}.{name}, and was not read: a data file needs no more than "
+                "numpy arrays, sparse matrices, lists and dicts (fetch it again from its source)"
+            )
+        return _ADMITTED[module, name]
+
+    def persistent_load(self, key: Any) -> Any:
+        raise InputError(f"'{self._path}' holds torch tensors, where numpy arrays were expected (as OGB ships them)")
+
+
+def read_pickle(path: Path) -> Any:
+    """Read a pickle of numpy arrays, sparse rows and plain containers, of any protocol and of Python 2 as well."""
+    with _damage(path), path.open("rb") as file:
+        return _plain(_Unpickler(file, path).load())
+
+
+def read_torch_pickle(path: Path) -> Any:
+    """Read numpy arrays from a file that torch.save wrote, in its old form or its new one."""
+    with _damage(path), path.open("rb") as file:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                name = next((name for name in archive.namelist() if name.endswith("/data.pkl")), "data.pkl")
+                with archive.open(name) as held:
+                    return _plain(_Unpickler(held, path).load())
+        file.seek(0)
+        magic, *_ = [_Unpickler(file, path).load() for _ in ("magic number", "version", "system")]
+        if magic != _TORCH_MAGIC:
+            raise ValueError("torch.save did not write it")
+        return _plain(_Unpickler(file, path).load())
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # a damaged pickle can raise almost anything
+        raise InputError(f"'{path}' is not a pickle of arrays, or is damaged ({error}): fetch it again") from error
+
+
+def _plain(value: Any) -> Any:
+    """The value with its stand-ins replaced by what they hold."""
+    if isinstance(value, _Array):
+        return value.array
+    if isinstance(value, _Csr):
+        return value.rows
+    if isinstance(value, dict):
+        return {_plain(key): _plain(held) for key, held in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(held) for held in value]
+    if value is None or isinstance(value, (str, bytes, int, float)):
+        return value
+    raise ValueError(f"holds {type(value).__name__}")

@@ -1,0 +1,79 @@
+"""What every method of the harness is: a function from a task to scores of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from yinyan.defaults import suggest
+from yinyan.fitting import Hooks, fit_model
+from yinyan.graph import Graph
+from yinyan.settings import Settings
+from yinyan.splits import Split
+from yinyan.tensors import message_graph, pick_device
+from yinyan.training import Model, score_pairs
+
+__all__ = ["Method", "Outcome", "Overrides", "Scorer", "Task", "merged", "trained"]
+
+Pairs = NDArray[np.int64]
+Scores = NDArray[np.floating[Any]]
+Overrides = Mapping[str, Mapping[str, Any]]
+Scorer = Callable[[Pairs], Scores]  # (p, 2) pairs of node rows -> (p,) scores, the larger the likelier
+
+
+@dataclass(frozen=True)
+class Task:
+    """A split to learn from, and how."""
+
+    split: Split
+    seed: int = 0
+    settings: Overrides = field(default_factory=dict)  # by group; they win over the method's own
+    device: str = "auto"
+    hooks: Hooks = field(default_factory=Hooks)
+
+
+class Outcome(NamedTuple):
+    """What a method makes of a task."""
+
+    score: Scorer  # with the messages of test time
+    validation: float | None = None  # the figure that chose its weights, for tuning; none without training
+
+
+Method = Callable[[Task], Outcome]
+
+
+def trained(
+    task: Task,
+    build: Callable[[Settings, Graph], Model] | None,
+    own: Overrides | None = None,
+    *,
+    fixed: Overrides | None = None,
+) -> Outcome:
+    """Train what `build` makes (ours, without it) by our loop: the same masking, loss and choice of weights.
+
+    Settings are those that suit the graph, changed by the method's `own`, then by the task's, then by those that make
+    the method what it is (`fixed`).
+    """
+    split, device = task.split, pick_device(task.device)
+    changes = merged(merged(own or {}, task.settings), fixed or {})
+    settings = suggest(split.graph, len(split.train_targets)).settings.updated(changes)
+    fitted = fit_model(
+        split, settings, seed=task.seed, device=device, calibration="platt", hooks=task.hooks, build=build
+    )
+    messages = message_graph(split.graph, split.test_messages, device)
+
+    def score(pairs: Pairs) -> Scores:
+        rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
+        return score_pairs(fitted.model, fitted.embeddings, messages, rows)
+
+    return Outcome(score, max(r.score for r in fitted.history if r.score is not None))
+
+
+def merged(first: Overrides, second: Overrides) -> dict[str, dict[str, Any]]:
+    """Both overrides, group by group; the second wins."""
+    return {group: {**first.get(group, {}), **second.get(group, {})} for group in (*first, *second)}

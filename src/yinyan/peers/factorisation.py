@@ -1,0 +1,64 @@
+"""Matrix factorisation: a vector for each node, without a graph layer."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from yinyan.decoder import build_decoder
+from yinyan.encoder import NodeEncoder
+from yinyan.graph import Graph
+from yinyan.messages import MessageGraph
+from yinyan.peers.contract import Outcome, Overrides, Task, trained
+from yinyan.propagation import SparseMatrix
+from yinyan.settings import Settings
+from yinyan.training import Model
+
+__all__ = ["Table", "factorisation", "unit_rows"]
+
+
+class Table(NodeEncoder):
+    """Y = E: a row for each node, learned with the decoder or given and frozen."""
+
+    def __init__(self, rows: Tensor, *, learned: bool = True) -> None:
+        super().__init__()
+        self.rows: Tensor
+        if learned:
+            self.rows = nn.Parameter(rows)
+        else:
+            self.register_buffer("rows", rows)
+
+    def forward(
+        self,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        negatives: torch.Generator | None = None,
+        drops: torch.Generator | None = None,
+        hidden: Tensor | None = None,
+    ) -> Tensor:
+        """(n, d) rows, whatever the links."""
+        return self.rows
+
+
+def unit_rows(count: int, size: int) -> Tensor:
+    """Random rows of about unit length: longer ones are fitted by heart before they are learned from."""
+    return torch.randn(count, size) / math.sqrt(size)
+
+
+def factorisation(task: Task) -> Outcome:
+    """E with a Hadamard MLP, as the matrix factorisation of the Open Graph Benchmark (Hu et al., NeurIPS 2020)."""
+    own: Overrides = {
+        "decoder": {"residual": True},
+        "training": {"weight_decay": 2.0},
+    }  # ours, where nodes have no features
+    fixed = {"encoder": {"inputs": "embeddings", "num_steps": 0, "num_negatives": 0}}
+    return trained(task, _build, own, fixed=fixed)
+
+
+def _build(settings: Settings, graph: Graph) -> Model:
+    size = settings.encoder.hidden_size
+    decoder = build_decoder(settings.decoder, size, directed=graph.directed)
+    return Model(Table(unit_rows(graph.num_nodes, size)), decoder)

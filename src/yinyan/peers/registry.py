@@ -1,0 +1,61 @@
+"""The methods of the harness by name."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from typing import NamedTuple
+
+from yinyan.errors import SettingsError
+from yinyan.peers.contract import Method
+
+__all__ = ["METHODS", "Card", "method"]
+
+
+class Card(NamedTuple):
+    """A method's family and where it lives, as module:function within this package."""
+
+    family: str
+    home: str
+    words: str
+
+
+METHODS = {
+    "yinyan": Card("ours", "ours:yinyan", "energy descent with attraction and repulsion"),
+    "yinyan-without-negatives": Card("ours", "ours:yinyan_without_negatives", "the same without repulsion (K = 0)"),
+    "cn": Card("heuristic", "classical:cn", "common neighbours"),
+    "aa": Card("heuristic", "classical:aa", "Adamic-Adar"),
+    "ra": Card("heuristic", "classical:ra", "resource allocation"),
+    "jaccard": Card("heuristic", "classical:jaccard", "shared over all neighbours"),
+    "preferential": Card("heuristic", "classical:preferential", "preferential attachment: the product of degrees"),
+    "katz": Card("heuristic", "classical:katz", "walks of all lengths, the longer the less"),
+    "pagerank": Card("heuristic", "classical:pagerank", "personalised PageRank, both ways"),
+    "mlp": Card("no graph", "mlp:mlp", "no graph (MLP)"),
+    "mf": Card("embedding", "factorisation:factorisation", "matrix factorisation: a vector for each node"),
+    "node2vec": Card("embedding", "node2vec:node2vec", "skip-gram over biased random walks"),
+    "transe": Card("knowledge graph", "knowledge:transe", "translation: h + r near t"),
+    "complex": Card("knowledge graph", "knowledge:complex_", "complex bilinear"),
+    "distmult": Card("knowledge graph", "knowledge:distmult", "diagonal bilinear"),
+    "gcn": Card("gnn", "gnn:gcn", "graph convolution"),
+    "sage": Card("gnn", "gnn:sage", "GraphSAGE, mean aggregation"),
+    "gat": Card("gnn", "gnn:gat", "graph attention"),
+    "gin": Card("gnn", "gnn:gin", "graph isomorphism network"),
+    "jknet": Card("gnn", "gnn:jknet", "jumping knowledge over graph convolutions"),
+    "gcnii": Card("gnn", "gnn:gcnii", "deep graph convolution with initial residual"),
+    "lightgcn": Card("gnn", "gnn:lightgcn", "linear propagation of embeddings, dot product"),
+    "gcn-negatives": Card("gnn", "gcn_negatives:gcn_negatives", "graph convolution over links less non-links"),
+    "gae": Card("gnn", "gae:gae", "one linear propagation, Hadamard MLP (as in NCN's harness)"),
+    "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),
+    "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
+    "ncnc": Card("edge-wise", "ncn:ncnc", "the same with common neighbours completed"),
+}
+
+
+def method(name: str) -> Method:
+    """The method called `name`."""
+    if name not in METHODS:
+        near = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.0)[0]
+        raise SettingsError(f"there is no method {name!r} (nearest: {near!r}; all: {', '.join(METHODS)})")
+    module, _, function = METHODS[name].home.partition(":")
+    found: Method = getattr(import_module(f"yinyan.peers.{module}"), function)
+    return found

@@ -1,0 +1,175 @@
+"""Full ranking: how high the held-out links of each source stand among all nodes it might link to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from yinyan.errors import InputError
+from yinyan.graph import Adjacency
+from yinyan.wording import counted
+
+__all__ = ["FullRanking", "full_ranking"]
+
+ScoreBlock = Callable[[NDArray[np.int64]], Any]  # rows of sources (b,) -> their scores for all nodes (b, num_nodes)
+
+_BLOCK = 4_000_000  # scores held at a time
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FullRanking:
+    """One value a source and metric: 'recall@K', 'ndcg@K' and 'hits@K' for each K, 'map' and 'mrr'."""
+
+    sources: NDArray[np.int64]  # (s,) ascending
+    num_held_out: NDArray[np.int64]  # (s,) held-out links of each source
+    num_candidates: NDArray[np.int64]  # (s,) nodes that each was ranked among
+    values: dict[str, NDArray[np.float64]]  # metric -> (s,)
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean of each metric over the sources."""
+        return {name: float(values.mean()) for name, values in self.values.items()}
+
+    def __repr__(self) -> str:
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in self.means.items())
+        return f"FullRanking({counted(self.sources.size, 'source')}: {figures})"
+
+
+def full_ranking(
+    score_block: ScoreBlock,
+    held_out: ArrayLike,
+    *,
+    num_nodes: int,
+    known: Adjacency | ArrayLike | None = None,
+    candidates: ArrayLike | None = None,
+    ks: Sequence[int] = (10, 20, 50),
+) -> FullRanking:
+    """Rank, for each source of `held_out` (t, 2), its held-out targets among all nodes.
+
+    The source itself and its `known` links (pairs of source and target, or a graph's `adjacency`) are no
+    candidates; all of its held-out links are relevant. Links without direction that are to be found from both
+    ends need to be given both ways, in `held_out` and in `known`. `candidates`, a mask over the nodes, leaves
+    others out: the wrong side of a bipartite graph, say.
+
+    Ties are pessimistic for every metric: a relevant node stands below all others of its score, so that a
+    scorer that says the same of every node finds nothing. With the relevant nodes at ranks r₁ < … < r_R,
+
+        recall@K = #{i: rᵢ ≤ K} / R        ndcg@K = Σ_{rᵢ ≤ K} 1/log₂(rᵢ + 1) / Σ_{i ≤ min(R, K)} 1/log₂(i + 1)
+        hits@K = 1 if r₁ ≤ K, else 0       map = Σᵢ (i / rᵢ) / R        mrr = 1 / r₁
+
+    `score_block` is asked for a few sources at a time, so that at most some four million scores are held.
+    """
+    depths = _depths(ks)
+    wanted = np.unique(_pairs("held_out", held_out, num_nodes), axis=0)
+    open_to_all = _mask(candidates, num_nodes)
+    indptr, linked = _known_rows(known, num_nodes)
+    _refuse_impossible(wanted, open_to_all, indptr, linked)
+    sources, first, counts = np.unique(wanted[:, 0], return_index=True, return_counts=True)
+    found, sizes = [], []
+    scored = _rows(score_block, sources, num_nodes)
+    for source, relevant, scores in zip(sources, np.split(wanted[:, 1], first[1:]), scored, strict=True):
+        allowed = open_to_all.copy()
+        allowed[source] = allowed[linked[indptr[source] : indptr[source + 1]]] = False
+        found.append(_measures(_worst_ranks(scores, relevant, allowed), depths))
+        sizes.append(int(allowed.sum()))
+    return FullRanking(sources, counts, np.array(sizes), {n: np.array([row[n] for row in found]) for n in found[0]})
+
+
+def _worst_ranks(
+    scores: NDArray[np.floating[Any]], relevant: NDArray[np.int64], allowed: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Ranks from 1 of the relevant nodes, ascending, each below all other candidates of its score."""
+    own = np.sort(scores[relevant])[::-1]
+    others = allowed.copy()
+    others[relevant] = False
+    others &= scores >= own[-1]  # the rest stands below all that matters
+    rivals = np.sort(scores[others])
+    ahead = rivals.size - np.searchsorted(rivals, own, side="left")
+    return np.asarray(ahead + np.arange(1, own.size + 1))
+
+
+def _measures(ranks: NDArray[np.int64], depths: Sequence[int]) -> dict[str, float]:
+    """The metrics of one source from the ascending ranks of its relevant nodes."""
+    number = np.arange(1, ranks.size + 1)
+    gains, ideal = 1 / np.log2(ranks + 1), np.cumsum(1 / np.log2(number + 1))
+    found = {}
+    for k in depths:
+        hits = int(np.searchsorted(ranks, k, side="right"))
+        found[f"recall@{k}"] = hits / ranks.size
+        found[f"ndcg@{k}"] = float(gains[:hits].sum() / ideal[min(k, ranks.size) - 1])
+        found[f"hits@{k}"] = float(hits > 0)
+    found["map"] = float((number / ranks).mean())
+    found["mrr"] = float(1 / ranks[0])
+    return found
+
+
+def _rows(score_block: ScoreBlock, sources: NDArray[np.int64], num_nodes: int) -> Iterator[NDArray[np.floating[Any]]]:
+    """The scores of one source after the other, asked for in blocks."""
+    size = max(1, _BLOCK // num_nodes)
+    for start in range(0, sources.size, size):
+        block = sources[start : start + size]
+        scores = np.asarray(score_block(block))
+        if scores.shape != (block.size, num_nodes):
+            raise InputError(f"'score_block' needs to return shape {(block.size, num_nodes)} (got {scores.shape})")
+        if np.isnan(scores).any():
+            raise InputError("'score_block' returned NaN: a NaN has no rank")
+        yield from scores
+
+
+def _known_rows(known: Adjacency | ArrayLike | None, num_nodes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Known links in compressed rows."""
+    if isinstance(known, Adjacency):
+        if known.indptr.size != num_nodes + 1:
+            raise InputError(f"'known' needs {num_nodes:,} rows (got {known.indptr.size - 1:,})")
+        return known.indptr, known.indices
+    pairs = _pairs("known", np.empty((0, 2), np.int64) if known is None else known, num_nodes)
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    return np.searchsorted(pairs[:, 0], np.arange(num_nodes + 1)), pairs[:, 1]
+
+
+def _pairs(name: str, pairs: ArrayLike, num_nodes: int) -> NDArray[np.int64]:
+    rows = np.asarray(pairs, dtype=np.int64)
+    rows = rows.reshape(0, 2) if rows.size == 0 else rows
+    if rows.ndim != 2 or rows.shape[1] != 2:
+        raise InputError(f"'{name}' needs to be pairs of rows, (t, 2) (got shape {rows.shape})")
+    if len(rows) and not 0 <= rows.min() <= rows.max() < num_nodes:
+        raise InputError(f"'{name}' needs rows between 0 and {num_nodes - 1:,} (got {rows.min()} to {rows.max()})")
+    return rows
+
+
+def _mask(candidates: ArrayLike | None, num_nodes: int) -> NDArray[np.bool_]:
+    mask = np.ones(num_nodes, dtype=np.bool_) if candidates is None else np.asarray(candidates)
+    if mask.dtype != np.bool_ or mask.shape != (num_nodes,):
+        raise InputError(f"'candidates' needs to be a mask of {num_nodes:,} nodes (got {mask.dtype}, {mask.shape})")
+    return mask
+
+
+def _refuse_impossible(
+    wanted: NDArray[np.int64], open_to_all: NDArray[np.bool_], indptr: NDArray[np.int64], linked: NDArray[np.int64]
+) -> None:
+    """Held-out links that no ranking could hold, before anything is scored."""
+    if not len(wanted):
+        raise InputError("'held_out' needs at least one pair (got none)")
+    loops = wanted[wanted[:, 0] == wanted[:, 1]]
+    if len(loops):
+        raise InputError(f"'held_out' needs pairs of two nodes (got {counted(len(loops), 'pair')} such as {loops[0]})")
+    outside = wanted[~open_to_all[wanted[:, 1]], 1]
+    if outside.size:
+        raise InputError(f"'held_out' needs targets among 'candidates' (node {outside[0]} is none)")
+    num_nodes = open_to_all.size
+    known_keys = np.repeat(np.arange(num_nodes), np.diff(indptr)) * num_nodes + linked
+    leaked = wanted[np.isin(wanted[:, 0] * num_nodes + wanted[:, 1], known_keys)]
+    if len(leaked):
+        source, target = leaked[0]
+        raise InputError(f"held-out pair ({source}, {target}) is known as well: take it out of one of the two")
+
+
+def _depths(ks: Sequence[int]) -> list[int]:
+    depths = sorted(set(ks))
+    if not depths or depths[0] < 1:
+        raise InputError(f"'ks' needs to be positive integers (got {list(ks)})")
+    return depths

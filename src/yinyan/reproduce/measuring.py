@@ -1,0 +1,56 @@
+"""One cell: load the data, split them, fit, and score the test links once."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import lru_cache
+
+import torch
+
+from yinyan.datasets import load
+from yinyan.datasets.dataset import Dataset
+from yinyan.errors import TrainingError
+from yinyan.feature_matrix import rows_normalised
+from yinyan.peers.contract import Overrides, Task, merged
+from yinyan.peers.registry import method
+from yinyan.protocol import Protocol, figures_of, held_out_scores, make_split, negatives_in_words
+from yinyan.reproduce.recipe import Cell
+from yinyan.reproduce.running import Result
+from yinyan.reproduce.stand_ins import stand_in
+
+__all__ = ["measure"]
+
+_SMALL: Overrides = {
+    "encoder": {"hidden_size": 8, "embedding_size": 8},
+    "decoder": {"width": 8},
+    "training": {"epochs": 2, "batch_size": 40, "validation_negatives": 50},
+}
+
+
+def measure(cell: Cell, *, device: str, threads: int, smoke: bool) -> Result:
+    """The cell's figure; a smoke run is made on a small stand-in and shows only that the recipe runs."""
+    if threads:
+        torch.set_num_threads(threads)
+    data = _data(cell.data, smoke, cell.row_normalised)
+    settings = merged(cell.settings, _SMALL) if smoke else cell.settings
+    split = make_split(data, cell.protocol, cell.seed)
+    name = f"stand-in for {cell.data}" if smoke else cell.data
+    protocol = str(Protocol(name, cell.protocol, negatives_in_words(split), cell.metric, (cell.seed,)))
+    started = time.perf_counter()
+    try:
+        outcome = method(cell.method)(Task(split, cell.seed, settings, device))
+    except TrainingError as error:  # a result too: these settings diverge
+        return Result(cell, None, {}, None, protocol, time.perf_counter() - started, str(error))
+    positive, negative = held_out_scores(outcome.score, split)
+    figures = figures_of(positive, negative, cell.metric)
+    seconds = time.perf_counter() - started
+    return Result(cell, 100 * figures[cell.metric], figures, outcome.validation, protocol, seconds)
+
+
+@lru_cache(maxsize=4)
+def _data(name: str, smoke: bool, row_normalised: bool) -> Dataset:
+    data = stand_in(name) if smoke else load(name)
+    if row_normalised and data.graph.features is not None:
+        data = replace(data, graph=replace(data.graph, features=rows_normalised(data.graph.features)))
+    return data

@@ -1,0 +1,202 @@
+"""Recipes: TOML files that hold settings and the published values they should give, side by side."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any
+
+from yinyan.errors import SettingsError
+from yinyan.metrics import metric
+from yinyan.peers.contract import merged
+from yinyan.peers.registry import method
+from yinyan.protocol import PROTOCOLS
+from yinyan.settings import GROUPS, Settings
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Cell", "Place", "Recipe", "Row", "read_recipe", "recipe_names"]
+
+Overrides = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a row does on one data set."""
+
+    data: str
+    expect: float | None  # the published value, in per cent
+    spread: float | None
+    seeds: int
+    protocols: tuple[str, ...]
+    settings: Overrides
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: a method with its settings."""
+
+    name: str
+    method: str
+    places: tuple[Place, ...]
+    row_normalised: bool = False  # features divided by their row's sum, as some libraries load them
+    series: str = ""  # of a figure: the curve this point belongs to
+    x: float | None = None  # and where it stands
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: a row on a data set, under a protocol, with a seed."""
+
+    recipe: str
+    row: str
+    method: str
+    data: str
+    protocol: str
+    metric: str
+    seed: int
+    row_normalised: bool
+    settings: Overrides = field(hash=False)
+
+    @property
+    def summary(self) -> str:
+        """The cell in a few words."""
+        return f"{self.recipe}: {self.row}, {self.data}, {self.protocol}, seed {self.seed}"
+
+    @property
+    def digest(self) -> str:
+        """Changes with whatever could change the result; cells of two tables that agree in it are one run."""
+        marks = (self.method, self.data, self.protocol, self.metric, self.seed, self.row_normalised, self.settings)
+        return hashlib.blake2b(json.dumps(marks, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A table or figure: rows, protocols, and the published values."""
+
+    name: str
+    title: str
+    about: str
+    metric: str
+    source: str  # the protocol under which the published values were obtained
+    protocols: tuple[str, ...]
+    rows: tuple[Row, ...]
+    x_label: str = ""  # of a figure
+    needs: str = ""  # what this machine may lack
+
+    def cells(self, seeds: int | None = None) -> Iterator[Cell]:
+        """Every run of the recipe, first seeds first, so that a stopped run has a whole if thin table."""
+        jobs = [(r, p, q, s) for r in self.rows for p in r.places for q in p.protocols for s in range(seeds or p.seeds)]
+        for row, place, protocol, seed in sorted(jobs, key=lambda job: job[3]):
+            yield Cell(
+                self.name,
+                row.name,
+                row.method,
+                place.data,
+                protocol,
+                self.metric,
+                seed,
+                row.row_normalised,
+                place.settings,
+            )
+
+
+def recipe_names() -> list[str]:
+    """The recipes that come with the package."""
+    return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
+
+
+def read_recipe(name: str) -> Recipe:
+    """A recipe by its name, every setting of it checked."""
+    if name not in recipe_names():
+        near = difflib.get_close_matches(name, recipe_names(), n=1, cutoff=0.0)[0]
+        raise SettingsError(f"there is no recipe {name!r} (nearest: {near!r}; yinyan reproduce --list names all)")
+    return parse_recipe(name, (_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def parse_recipe(name: str, text: str) -> Recipe:
+    """A recipe from the text of its file."""
+    document = tomllib.loads(text)
+    known = {"title", "about", "metric", "source", "protocols", "seeds", "x_label", "needs", "block", "row"}
+    _refuse_unknown(name, document, known)
+    protocols = _protocols(name, document["protocols"])
+    metric(document["metric"])
+    rows = tuple(_row(f"{name}: row {i + 1}", row, document, protocols) for i, row in enumerate(document["row"]))
+    return Recipe(
+        name,
+        document["title"],
+        document.get("about", "").strip(),
+        document["metric"],
+        document["source"],
+        protocols,
+        rows,
+        document.get("x_label", ""),
+        document.get("needs", ""),
+    )
+
+
+def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protocols: tuple[str, ...]) -> Row:
+    _refuse_unknown(path, row, {"name", "method", "use", "on", "series", "x", *GROUPS})
+    method(row["method"])
+    settings: Overrides = {}
+    normalised = False
+    for block in row.get("use", ()):
+        if block not in document.get("block", {}):
+            raise SettingsError(f"{path}: there is no block {block!r}")
+        chosen = document["block"][block]
+        _refuse_unknown(f"{path}: block {block!r}", chosen, {"row_normalised", *GROUPS})
+        normalised = normalised or chosen.get("row_normalised", False)
+        settings = merged(settings, _groups(chosen))
+    settings = merged(settings, _groups(row))
+    places = tuple(
+        _place(f"{path}: {data}", data, given, settings, protocols, document.get("seeds", 1))
+        for data, given in row["on"].items()
+    )
+    return Row(row["name"], row["method"], places, normalised, row.get("series", ""), row.get("x"))
+
+
+def _place(
+    path: str, data: str, given: Mapping[str, Any], settings: Overrides, protocols: tuple[str, ...], seeds: int
+) -> Place:
+    _refuse_unknown(path, given, {"expect", "spread", "seeds", "protocols", *GROUPS})
+    own = merged(settings, _groups(given))
+    Settings().updated(own)
+    return Place(
+        data,
+        given.get("expect"),
+        given.get("spread"),
+        given.get("seeds", seeds),
+        _protocols(path, given.get("protocols", protocols)),
+        own,
+    )
+
+
+def _groups(given: Mapping[str, Any]) -> Overrides:
+    return {group: dict(given[group]) for group in GROUPS if group in given}
+
+
+def _protocols(path: str, names: list[str] | tuple[str, ...]) -> tuple[str, ...]:
+    for name in names:
+        if name not in PROTOCOLS:
+            raise SettingsError(f"{path}: protocols need to be among {', '.join(PROTOCOLS)} (got {name!r})")
+    return tuple(names)
+
+
+def _refuse_unknown(path: str, given: Mapping[str, Any], known: set[str]) -> None:
+    for key in given:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.0)[0]
+            raise SettingsError(f"{path}: unknown key {key!r} (nearest: {near!r})")
+
+
+def _folder() -> Traversable:
+    return files("yinyan.reproduce") / "recipes"

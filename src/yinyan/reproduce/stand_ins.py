@@ -1,0 +1,78 @@
+"""Small graphs in the likeness of the data sets, on which a recipe can be tried in seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yinyan.datasets.dataset import Dataset
+from yinyan.graph import Graph
+from yinyan.parts import Parts
+from yinyan.splits import random_split
+
+__all__ = ["stand_in"]
+
+_GROUPS, _SIZE = 4, 30  # communities, and nodes in each
+
+# what each data set has: features ('sparse', 'dense' or none), and its usual metric
+_KINDS = {
+    "cora": ("sparse", "hits@100"),
+    "citeseer": ("sparse", "hits@100"),
+    "pubmed": ("dense", "hits@100"),
+    "ogbl-ddi": ("", "hits@20"),
+    "ogbl-collab": ("dense", "hits@50"),
+    "ogbl-ppa": ("dense", "hits@100"),
+    "ogbl-citation2": ("dense", "mrr"),
+    "heart-citeseer": ("sparse", "mrr"),
+}
+
+
+def stand_in(name: str) -> Dataset:
+    """A graph of communities with the kind of features, directions, weights and times that the data set has."""
+    features, metric = _KINDS.get(name, ("", "hits@100"))
+    generator = np.random.default_rng(0)
+    group = np.repeat(np.arange(_GROUPS), _SIZE)
+    count = len(group)
+    chance = np.where(group[:, None] == group[None, :], 0.3, 0.01)
+    pairs = np.argwhere(np.triu(generator.random((count, count)) < chance, 1))
+    graph = Graph.from_arrays(
+        pairs,
+        num_nodes=count,
+        features=_features(features, group, generator),
+        weights=generator.integers(1, 5, len(pairs)).astype(np.float32) if name == "ogbl-collab" else None,
+        times=generator.integers(1990, 2020, len(pairs)) if name == "ogbl-collab" else None,
+        directed=name == "ogbl-citation2",
+    )
+    fixed = name.startswith(("ogbl-", "heart-"))
+    return Dataset(name, graph, _parts(graph, own=metric == "mrr", generator=generator) if fixed else None, metric)
+
+
+def _features(kind: str, group: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.float32] | None:
+    if not kind:
+        return None
+    words = np.eye(_GROUPS)[group].repeat(10, axis=1)
+    if kind == "sparse":
+        return (words * (generator.random(words.shape) < 0.3)).astype(np.float32)
+    return (words + generator.normal(size=words.shape)).astype(np.float32)
+
+
+def _parts(graph: Graph, *, own: bool, generator: np.random.Generator) -> Parts:
+    split = random_split(graph, seed=0, valid_negatives=200)
+    if not own:
+        negatives = {"valid_negatives": split.valid_negatives, "test_negatives": split.test_negatives}
+    else:
+        negatives = {
+            "valid_negatives": _own(graph, split.valid_targets, generator),
+            "test_negatives": _own(graph, split.test_targets, generator),
+        }
+    return Parts(split.train_targets, split.valid_targets, split.test_targets, **negatives)
+
+
+def _own(graph: Graph, links: NDArray[np.int64], generator: np.random.Generator, count: int = 25) -> NDArray[np.int64]:
+    """For each link `count` pairs of its source with nodes that it is not linked to."""
+    rows = []
+    for source in links[:, 0].tolist():
+        strangers = np.setdiff1d(np.arange(graph.num_nodes), [source, *graph.neighbours(source)])
+        others = generator.choice(strangers, count, replace=False)
+        rows.append(np.stack([np.full(count, source), others], axis=1))
+    return np.array(rows, dtype=np.int64).reshape(-1, count, 2)

@@ -1,0 +1,133 @@
+"""Results as Markdown and JSON: the published value, and ours under each protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean
+from typing import Any
+
+from yinyan.protocol import PROTOCOLS, mean_and_spread
+from yinyan.reproduce.recipe import Place, Recipe, Row
+from yinyan.reproduce.running import Result
+
+__all__ = ["as_json", "as_markdown", "glance", "values_of"]
+
+
+def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
+    """A page: what was asked, the table, and the command that makes it."""
+    protocols = list(dict.fromkeys(q for row in recipe.rows for place in row.places for q in place.protocols))
+    head = ["data", recipe.title, f"paper ({recipe.source})", *protocols, "seeds", "seconds a run"]
+    rows = [
+        _line(row, place, protocols, results)
+        for data in _data_of(recipe)
+        for row in recipe.rows
+        for place in row.places
+        if place.data == data
+    ]
+    lines = [f"# {recipe.title}", "", recipe.about, ""]
+    lines += [f"{recipe.metric.replace('hits', 'Hits').replace('mrr', 'MRR')} in per cent, mean ± standard deviation."]
+    lines += ["", _markdown_row(head), _markdown_row(["---"] * len(head)), *map(_markdown_row, rows), ""]
+    lines += [f"- *{name}*: {PROTOCOLS[name]}" for name in protocols]
+    lines += ["", f"Made by `{command}`."]
+    if "clean" in protocols and len(_data_of(recipe)) > 1:
+        lines += ["", "Under *clean*, and in brackets what was published for it:", "", glance(recipe, results, "clean")]
+    return "\n".join(lines) + "\n"
+
+
+def glance(recipe: Recipe, results: Sequence[Result], protocol: str) -> str:
+    """One line a row and one column a data set, under one protocol; published values only where they are of it."""
+    names = _data_of(recipe)
+    lines = [_markdown_row(["", *names]), _markdown_row(["---"] * (len(names) + 1))]
+    for row in recipe.rows:
+        places = {place.data: place for place in row.places if protocol in place.protocols}
+        if not places:
+            continue
+        cells = [_glance_cell(row, places.get(name), protocol, recipe, results) for name in names]
+        lines.append(_markdown_row([row.name, *cells]))
+    return "\n".join(lines)
+
+
+def as_json(recipe: Recipe, results: Sequence[Result], command: str) -> dict[str, Any]:
+    """Every figure with its protocol, seed by seed."""
+    return {
+        "recipe": recipe.name,
+        "title": recipe.title,
+        "metric": recipe.metric,
+        "published under": recipe.source,
+        "command": command,
+        "rows": [
+            {
+                "row": row.name,
+                "method": row.method,
+                "data": place.data,
+                "expect": place.expect,
+                "spread": place.spread,
+                "settings": place.settings,
+                "results": {
+                    protocol: [_plain(result) for result in _of(row, place, protocol, results)]
+                    for protocol in place.protocols
+                },
+            }
+            for row in recipe.rows
+            for place in row.places
+        ],
+    }
+
+
+def values_of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> list[float]:
+    """The figures of a row on a data set under a protocol, seed by seed."""
+    return [result.figure for result in _of(row, place, protocol, results) if result.figure is not None]
+
+
+def _of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> list[Result]:
+    wanted = (row.name, place.data, protocol)
+    found = [r for r in results if (r.cell.row, r.cell.data, r.cell.protocol) == wanted]
+    return sorted(found, key=lambda r: r.cell.seed)
+
+
+def _line(row: Row, place: Place, protocols: Sequence[str], results: Sequence[Result]) -> list[str]:
+    mine = {q: _of(row, place, q, results) for q in place.protocols}
+    counts = sorted({len(found) for found in mine.values()})
+    seconds = [result.seconds for found in mine.values() for result in found]
+    published = "–" if place.expect is None else f"{place.expect:.2f}"
+    published += "" if place.spread is None else f" ± {place.spread:.2f}"
+    cells = [_cell(mine.get(q)) for q in protocols]
+    spent = f"{mean(seconds):.{0 if mean(seconds) >= 10 else 1}f}" if seconds else ""
+    return [place.data, row.name, published, *cells, "-".join(map(str, counts)), spent]
+
+
+def _data_of(recipe: Recipe) -> list[str]:
+    return list(dict.fromkeys(place.data for row in recipe.rows for place in row.places))
+
+
+def _glance_cell(row: Row, place: Place | None, protocol: str, recipe: Recipe, results: Sequence[Result]) -> str:
+    if place is None:
+        return ""
+    published = f" ({place.expect:.1f})" if place.expect is not None and recipe.source == protocol else ""
+    return _cell(_of(row, place, protocol, results), digits=1) + published
+
+
+def _cell(results: Sequence[Result] | None, digits: int = 2) -> str:
+    """Mean and spread; "not run", or how many runs diverged; empty where the row has no such protocol."""
+    if results is None:
+        return ""
+    figures = [r.figure for r in results if r.figure is not None]
+    failed = len(results) - len(figures)
+    parts = [mean_and_spread(figures, digits)] if figures else []
+    parts += [f"{failed} of {len(results)} diverged"] if failed else []
+    return ", ".join(parts) or "not run"
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(result: Result) -> dict[str, Any]:
+    return {
+        "protocol": result.protocol,
+        "seed": result.cell.seed,
+        "figure": None if result.figure is None else round(result.figure, 4),
+        "figures": {name: round(value, 6) for name, value in result.figures.items()},
+        "seconds": round(result.seconds, 2),
+        **({"failure": result.failure} if result.failure else {}),
+    }

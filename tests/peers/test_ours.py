@@ -1,0 +1,42 @@
+"""Our own model through the contract of its peers: the same figures as by its own door."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from peer_contract import PeerContract, communities, every_pair, small, split_of
+
+from yinyan.peers import Task, method
+from yinyan.predictor import LinkPredictor
+from yinyan.sampling import draw_pairs
+
+
+class TestYinYan(PeerContract):
+    name = "yinyan"
+
+
+class TestYinYanWithoutNegatives(PeerContract):
+    name = "yinyan-without-negatives"
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_equals_the_predictor(seed: int) -> None:
+    split = split_of(communities())
+    settings = small(encoder={"num_negatives": 2, "expected_negatives": False})
+    outcome = method("yinyan")(Task(split, seed, settings, "cpu"))
+    model = LinkPredictor(**settings, seed=seed, device="cpu").fit(split.graph, split=split)  # type: ignore[arg-type]
+    assert np.array_equal(outcome.score(every_pair(split)), model.score_rows(every_pair(split)))
+    assert outcome.validation == max(r.score for r in model.fitted_.history if r.score is not None)
+
+
+def test_without_negatives_none_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    split = split_of(communities())
+    settings = small(encoder={"num_negatives": 2, "expected_negatives": False})
+    drawn: list[int] = []
+    monkeypatch.setattr("yinyan.messages.draw_pairs", lambda *a, **k: drawn.append(1) or draw_pairs(*a, **k))
+    without = method("yinyan-without-negatives")(Task(split, 0, settings, "cpu")).score(every_pair(split))
+    assert not drawn
+    with_them = method("yinyan")(Task(split, 0, settings, "cpu")).score(every_pair(split))
+    assert drawn and not np.allclose(without, with_them)
+    none = {**settings, "encoder": {**settings["encoder"], "num_negatives": 0}}
+    assert np.array_equal(method("yinyan")(Task(split, 0, none, "cpu")).score(every_pair(split)), without)

@@ -1,0 +1,98 @@
+"""Pages of results: the published value, ours under each protocol, and what was not run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from small_recipes import TABLE, made_up, table
+
+from yinyan.protocol import PROTOCOLS
+from yinyan.reproduce import Result
+from yinyan.reproduce.tables import as_json, as_markdown, glance
+
+COMMAND = "yinyan reproduce small"
+
+
+@pytest.fixture
+def results() -> list[Result]:
+    """The first row in full (50 and 52 on cora), of ours one run that diverged."""
+    found = []
+    for cell in table().cells():
+        if cell.method == "cn":
+            found.append(made_up(cell, 50.0 + 2 * cell.seed))
+        elif (cell.protocol, cell.seed) == ("released", 0):
+            found.append(made_up(cell, None, seconds=20.0))
+        elif cell.protocol == "released":
+            found.append(made_up(cell, 61.5, seconds=40.0))
+    return found
+
+
+def lines(page: str) -> list[list[str]]:
+    return [[part.strip() for part in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"]
+
+
+class TestMarkdown:
+    def test_the_table(self, results: list[Result]) -> None:
+        head, _, *rows = lines(as_markdown(table(), results, COMMAND))[:5]
+        assert head == ["data", "A small table", "paper (released)", "released", "clean", "seeds", "seconds a run"]
+        assert rows == [
+            ["cora", "common neighbours", "33.92 ± 0.46", "51.00 ± 1.41", "51.00 ± 1.41", "2", "2.0"],
+            ["cora", "ours", "–", "61.50, 1 of 2 diverged", "not run", "0-2", "30"],
+            ["citeseer", "common neighbours", "–", "", "50.00", "1", "2.0"],
+        ]
+
+    def test_the_rest_of_the_page(self, results: list[Result]) -> None:
+        page = as_markdown(table(), results, COMMAND)
+        assert page.startswith("# A small table\n\nTwo heuristics.\n\nHits@100 in per cent, mean ± standard deviation.")
+        for name in ("released", "clean"):
+            assert f"- *{name}*: {PROTOCOLS[name]}\n" in page
+        assert "LEAKS" in page, "a column that leaks says so"
+        assert "clean+val" not in page, "protocols that nobody uses are not explained"
+        assert "\nMade by `yinyan reproduce small`.\n" in page
+
+    def test_at_a_glance(self, results: list[Result]) -> None:
+        """Published values stand beside ours only where they are of the same protocol."""
+        *_, head, _, first, second = lines(as_markdown(table(), results, COMMAND))
+        assert head == ["", "cora", "citeseer"]
+        assert first == ["common neighbours", "51.0 ± 1.4", "50.0"]
+        assert second == ["ours", "not run", ""]
+        of_clean = table(TABLE.replace('source = "released"', 'source = "clean"'))
+        assert lines(glance(of_clean, results, "clean"))[2] == ["common neighbours", "51.0 ± 1.4 (33.9)", "50.0"]
+        assert lines(glance(table(), results, "released"))[3] == ["ours", "61.5, 1 of 2 diverged", ""]
+
+    def test_nothing_run(self) -> None:
+        rows = lines(as_markdown(table(), [], COMMAND))[2:]
+        assert rows[0][3:] == ["not run", "not run", "0", ""]
+
+    def test_all_diverged(self) -> None:
+        results = [made_up(cell, None) for cell in table().cells()]
+        assert lines(as_markdown(table(), results, COMMAND))[2][3] == "2 of 2 diverged"
+
+
+def test_json_carries_each_seed_and_its_protocol_in_full(results: list[Result]) -> None:
+    found = json.loads(json.dumps(as_json(table(), results, COMMAND)))
+    assert {k: found[k] for k in ("recipe", "title", "metric", "published under", "command")} == {
+        "recipe": "small",
+        "title": "A small table",
+        "metric": "hits@100",
+        "published under": "released",
+        "command": COMMAND,
+    }
+    first, citeseer, ours = found["rows"]
+    assert (first["row"], first["method"], first["data"]) == ("common neighbours", "cn", "cora")
+    assert (first["expect"], first["spread"], first["settings"]) == (33.92, 0.46, {})
+    assert [run["seed"] for run in first["results"]["clean"]] == [0, 1]
+    assert first["results"]["clean"][1] == {
+        "protocol": "cora / clean / 10 shared non-links / hits@100 / seed 1",
+        "seed": 1,
+        "figure": 52.0,
+        "figures": {"hits@100": 0.52, "mrr": 0.25},
+        "seconds": 2.0,
+    }
+    assert list(citeseer["results"]) == ["clean"] and citeseer["expect"] is None
+    assert ours["settings"] == {"encoder": {"hidden_size": 16, "num_steps": 4}}
+    diverged, fine = ours["results"]["released"]
+    assert diverged["figure"] is None and diverged["failure"] == "the embeddings are not finite"
+    assert fine["figure"] == 61.5 and "failure" not in fine
+    assert ours["results"]["clean"] == []

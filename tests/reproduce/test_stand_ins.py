@@ -1,0 +1,54 @@
+"""Stand-ins: as small as can be, and of the kind of the data set that they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from yinyan.feature_matrix import SparseFeatures
+from yinyan.protocol import make_split
+from yinyan.reproduce import read_recipe, recipe_names
+from yinyan.reproduce.stand_ins import _KINDS, stand_in
+
+USED = sorted({cell.data for name in recipe_names() for cell in read_recipe(name).cells(1)})
+
+
+@pytest.mark.parametrize("name", USED)
+def test_every_data_set_of_a_recipe_has_one(name: str) -> None:
+    assert name in _KINDS
+    data = stand_in(name)
+    graph = data.graph
+    assert data.name == name and data.metric == _KINDS[name][1]
+    assert graph.num_nodes == 120 and graph.num_edges > 300
+    assert (graph.features is None) == (name == "ogbl-ddi")
+    assert graph.directed == (name == "ogbl-citation2")
+    assert (graph.times is not None) == (graph.weights is not None) == (name == "ogbl-collab")
+    assert (data.parts is not None) == name.startswith(("ogbl-", "heart-"))
+
+
+@pytest.mark.parametrize("name", USED)
+def test_every_protocol_that_recipes_use_splits_it(name: str) -> None:
+    protocols = {c.protocol for r in recipe_names() for c in read_recipe(r).cells(1) if c.data == name}
+    for protocol in protocols:
+        assert len(make_split(stand_in(name), protocol, 0).test_targets) > 50
+
+
+def test_is_the_same_every_time() -> None:
+    first, second = stand_in("ogbl-citation2"), stand_in("ogbl-citation2")
+    assert np.array_equal(first.graph.edges, second.graph.edges)
+    assert first.parts is not None and second.parts is not None
+    assert np.array_equal(first.parts.test_negatives, second.parts.test_negatives)  # type: ignore[arg-type]
+
+
+def test_links_have_non_links_of_their_own_where_the_metric_ranks_them_so() -> None:
+    parts = stand_in("heart-citeseer").parts
+    assert parts is not None and parts.test_negatives is not None
+    assert parts.test_negatives.shape == (len(parts.test), 25, 2)
+    assert (parts.test_negatives[:, :, 0] == parts.test[:, :1]).all()
+    shared = stand_in("ogbl-ddi").parts
+    assert shared is not None and shared.test_negatives is not None and shared.test_negatives.ndim == 2
+
+
+def test_features_are_sparse_or_dense_as_the_originals() -> None:
+    assert isinstance(stand_in("cora").graph.features, SparseFeatures)
+    assert isinstance(stand_in("ogbl-ppa").graph.features, np.ndarray)
