@@ -30,11 +30,6 @@ CANDIDATES: dict[str, Settings] = {
     "deep": _DEEP,
     "deep, half of the features dropped": {**_DEEP, "encoder": {"dropout": 0.1, "feature_dropout": 0.5}},
     "deep, little decay": {**_DEEP, "training": {"weight_decay": 0.05}},
-    "flat, strong dropout": {
-        "encoder": {"dropout": 0.5},
-        "decoder": {"depth": 2, "norm": False, "residual": False, "dropout": 0.5},
-    },
-    "one step": {**_DEEP, "encoder": {"dropout": 0.1, "num_steps": 1}},
 }
 
 

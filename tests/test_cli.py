@@ -13,7 +13,10 @@ import pytest
 import yinyan
 from command_line import MESSY, TINY, Ran, refused, run, start, works, write_links, write_messy
 
-COMMANDS = ("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor")
+COMMANDS = (
+    *("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor"),
+    *("audit", "reproduce", "methods", "datasets"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +57,9 @@ class TestHelp:
         script = (
             f"import sys; sys.path.insert(0, {source!r})\n"
             "from yinyan.cli import main\n"
-            "try:\n    main(['fit', '--help'])\n"
-            "except SystemExit:\n    pass\n"
+            "for command in ('fit', 'evaluate', 'audit', 'reproduce'):\n"
+            "    try:\n        main([command, '--help'])\n"
+            "    except SystemExit:\n        pass\n"
             "print(sorted({name.split('.')[0] for name in sys.modules} & {'torch', 'numpy', 'pyarrow', 'pandas'}))\n"
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -204,6 +208,31 @@ class TestEvaluate:
         auc = ran.json["values"]["auc"]
         assert ran.json["metrics"]["auc"] == pytest.approx(sum(auc) / 2)
         assert ran.err.count("chosen: no features") == 1, "what every seed chooses is said once"
+
+    def test_beside_other_peers(self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        ran = works("evaluate", messy, *TINY, "--peers", "jaccard, mlp", "--json")
+        assert list(ran.json["peers"]) == ["jaccard", "mlp"]
+        assert "mlp, seed 0, epoch 2/2" in ran.err and "jaccard" not in ran.err
+        table = works("evaluate", messy, *TINY, "--peers", "", "-q").out.splitlines()
+        assert [line.split()[0] for line in table[2:]] == ["yinyan"]
+
+    def test_an_unknown_peer_is_refused_before_the_table_is_read(self, tmp_path: Path) -> None:
+        said = refused("evaluate", tmp_path / "absent.csv", "--peers", "cn,mpl")
+        assert "there is no method 'mpl' (nearest: 'mlp'" in said
+
+    def test_a_protocol_that_leaks_says_so(self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        lines = works("evaluate", messy, *TINY, "--protocol", "released", "-q").out.splitlines()
+        assert lines[0].startswith("messy, protocol 'released'") and lines[-1].startswith("LEAKS: ")
+
+    def test_a_protocol_that_the_table_cannot_have(
+        self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert "needs the times" in refused("evaluate", messy, *TINY, "--protocol", "temporal")
+        assert "needs data that come with a split" in refused("evaluate", messy, *TINY, "--protocol", "official")
+        assert list(tmp_path.iterdir()) == []
 
     def test_an_unknown_protocol_leaves_nothing_behind(
         self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from yinyan.errors import InputError
+from yinyan.feature_matrix import rows_normalised
 from yinyan.features import FeatureEncoder, SparseFeatures, features_from_matrix
 from yinyan.ids import Ids
 
@@ -282,3 +283,25 @@ def test_bad_sparse_parts_are_refused(
 ) -> None:
     with pytest.raises(InputError, match=message):
         SparseFeatures(np.array(indptr), np.array(indices), np.array(values, dtype=np.float32), columns)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_divided_by_their_sums(sparse: bool) -> None:
+    matrix = np.array([[1, 3, 0, 0], [0, 0, 0, 0], [0, -2, 0, 0], [5, -5, 0, 0], [0, 0, 0, 0.5]], dtype=np.float32)
+    given = features_from_matrix(matrix, 5)
+    if sparse:
+        rows, columns = np.nonzero(matrix)
+        indptr = np.searchsorted(rows, np.arange(6))
+        given = SparseFeatures(indptr, columns, matrix[rows, columns], 4)
+    before = dense(given).copy()
+    found = rows_normalised(given)
+    assert isinstance(found, SparseFeatures) == sparse
+    assert dense(found).dtype == np.float32
+    expected = [[0.25, 0.75, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]  # a sum of 0 leaves zeros
+    np.testing.assert_allclose(dense(found), expected)
+    assert np.array_equal(dense(given), before), "the given features stay as they are"
+
+
+def test_no_rows_to_divide() -> None:
+    assert rows_normalised(np.zeros((0, 3), dtype=np.float32)).shape == (0, 3)
+    assert rows_normalised(SparseFeatures(np.zeros(4), np.zeros(0), np.zeros(0), 2)).shape == (3, 2)

@@ -137,7 +137,7 @@ def test_trackers_get_figures_and_a_step() -> None:
     fitted = fit(hooks=hooks)
     assert [step for _, step in first] == second == [1, 2, 3, 4]
     for (figures, _), record in zip(first, fitted.history, strict=True):
-        assert set(figures) == {"loss", "learning_rate", "hits", "mrr", "auc", "repulsion"}
+        assert set(figures) == {"loss", "learning_rate", "hits", "mrr", "auc", "repulsion", "score"}
         assert all(isinstance(value, float) for value in figures.values())
         assert figures["loss"] == record.loss
         assert figures["auc"] == record.auc

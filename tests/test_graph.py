@@ -593,3 +593,27 @@ def test_description() -> None:
     words = Graph.from_arrays([(0, 1)], features=np.eye(20), directed=True)
     assert "20 features (5 % nonzero)" in words.describe()
     assert repr(words) == "Graph(directed, nodes=20, edges=1, features=20)"
+
+
+@given(
+    edges=st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda p: p[0] != p[1]), max_size=15),
+    directed=st.booleans(),
+)
+def test_edges_are_found_where_they_are(edges: set[tuple[int, int]], directed: bool) -> None:
+    graph = Graph.from_arrays(np.array(sorted(edges)).reshape(-1, 2), num_nodes=8, directed=directed)
+    places = {tuple(pair): place for place, pair in enumerate(graph.edges.tolist())}
+    if not directed:
+        places |= {(b, a): place for (a, b), place in places.items()}
+    every = [(a, b) for a in range(8) for b in range(8)]
+    found = graph.find_edges(every)
+    assert found.dtype == np.int64
+    assert found.tolist() == [places.get(pair, -1) for pair in every]
+    assert graph.has_edges(every).tolist() == [pair in places for pair in every]
+
+
+def test_edges_are_looked_for_among_the_nodes_only() -> None:
+    graph = Graph.from_arrays([(0, 1)], num_nodes=2)
+    assert graph.find_edges(np.zeros((0, 2))).tolist() == []
+    for wrong in ([(0, 2)], [(-1, 0)]):
+        with pytest.raises(InputError, match="rows between 0 and 1"):
+            graph.find_edges(wrong)

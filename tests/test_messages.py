@@ -231,3 +231,31 @@ def test_to_keeps_everything() -> None:
     assert moved.num_nodes == NODES
     assert moved.known.num_left == 4
     assert dense(terms(moved).links).any()
+
+
+@pytest.mark.parametrize("self_loops", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_adjacency_equals_its_definition(self_loops: bool, masked: bool, weighted: bool) -> None:
+    weights = torch.arange(1.0, 9.0, dtype=torch.float64) if weighted else None
+    hidden = torch.tensor([0, 1, 0, 0, 1, 0, 0, 1]).bool() if masked else None
+    messages = graph(weights=weights)
+    matrix = torch.zeros(NODES, NODES, dtype=torch.float64)
+    for place, (a, b) in enumerate(LINKS.tolist()):
+        if hidden is None or not hidden[place]:
+            matrix[a, b] = matrix[b, a] = messages.weights[place]
+    matrix = matrix + EYE if self_loops else matrix
+    degrees = matrix.sum(1)
+    scale = torch.where(degrees > 0, degrees, 1.0).rsqrt()
+    links, loop = messages.adjacency(hidden, self_loops=self_loops)
+    assert loop.shape == (NODES, 1)
+    torch.testing.assert_close(links.product(EYE) + loop * EYE, scale[:, None] * matrix * scale)
+    torch.testing.assert_close(links.product(EYE).diag(), torch.zeros(NODES, dtype=torch.float64))
+    assert loop[-1] == float(self_loops), "a node without links keeps its own row, if it has a loop"
+
+
+def test_visible_pairs() -> None:
+    hidden = torch.tensor([0, 1, 0, 0, 1, 0, 0, 1]).bool()
+    assert torch.equal(graph().visible(None), LINKS)
+    assert torch.equal(graph().visible(hidden), LINKS[[0, 2, 3, 5, 6]])
+    assert graph().visible(torch.ones(8, dtype=torch.bool)).shape == (0, 2)

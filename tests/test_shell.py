@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from safetensors.numpy import load_file
 
 from command_line import TINY, refused, run, start, wait_until, works, write_links
 from yinyan import Graph, LinkPredictor, protocol, shell
-from yinyan.errors import StoppedError
+from yinyan.errors import SettingsError, StoppedError, StoreError
 from yinyan.progress import Progress
 
 LONG = ("--hidden-size", "16", "--decoder-width", "16", "--batch-size", "100", "--epochs", "60", "--patience", "0")
@@ -127,12 +128,36 @@ class TestEvaluate:
             return real(*args, seed=seed, **kwargs)
 
         monkeypatch.setattr(shell, "evaluate_seed", stop_after_two)
-        plan = {"dataset": "links", "protocol": "clean", "mlp": False}
+        plan = {"dataset": "links", "protocol": "clean", "peers": ("cn",)}
         with pytest.raises(StoppedError):
             shell.run_evaluation(model, graph, shell.Plan(seeds=(0, 1, 2), resume=False, **plan), Progress())
         again = shell.run_evaluation(model, graph, shell.Plan(seeds=(0, 1), resume=True, **plan), Progress())
         assert ran == [0, 1, 2, 1]
         assert [result.model is not None for result in again.results] == [False, True]
+        assert [list(result.peers) for result in again.results] == [["cn"], ["cn"]]
+
+    def test_other_peers_are_another_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        graph = Graph.from_table(write_links(tmp_path / "links.csv"))
+        model = LinkPredictor(encoder={"hidden_size": 8}, decoder={"width": 8}, training={"epochs": 1})
+
+        def stop(*args: Any, **kwargs: Any) -> Any:
+            raise StoppedError("stopped")
+
+        real = shell.evaluate_seed
+        first = shell.Plan("links", "clean", (0, 1), ("cn",), resume=False)
+        monkeypatch.setattr(shell, "evaluate_seed", lambda *a, **k: real(*a, **k) if k["seed"] == 0 else stop())
+        with pytest.raises(StoppedError):
+            shell.run_evaluation(model, graph, first, Progress())
+        with pytest.raises(StoreError, match="of another run"):
+            shell.run_evaluation(model, graph, replace(first, peers=("cn", "aa"), resume=True), Progress())
+
+
+def test_names_of_methods() -> None:
+    assert shell.names("cn, aa ,cn,,ra") == ("cn", "aa", "ra")
+    assert shell.names("") == ()
+    with pytest.raises(SettingsError, match=r"there is no method 'catz' \(nearest: 'katz'"):
+        shell.names("cn,catz")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "DivergedError",
     "InputError",
     "LeakError",
     "MissingExtraError",
@@ -38,6 +39,10 @@ class SettingsError(YinYanError):
 
 class TrainingError(YinYanError):
     """Training cannot start, or cannot go on."""
+
+
+class DivergedError(TrainingError):
+    """The energy or the weights ran away: other settings are the cure."""
 
 
 class StoppedError(YinYanError):

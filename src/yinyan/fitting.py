@@ -17,7 +17,7 @@ from yinyan.calibration import Calibration, Method, fit_calibration
 from yinyan.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.decoder import build_decoder
 from yinyan.encoder import Encoder
-from yinyan.errors import StoppedError, TrainingError
+from yinyan.errors import DivergedError, StoppedError
 from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
 from yinyan.messages import MessageGraph
@@ -177,7 +177,7 @@ def embed_graph(
         total += _sampled_embeddings(model, features, messages, seed, sample)
     total /= count
     if not bool(total.isfinite().all()):
-        raise TrainingError(
+        raise DivergedError(
             "the embeddings are not finite: the energy diverges. Lower encoder.step_size (or set it to 'safe') "
             "or encoder.repulsion"
         )

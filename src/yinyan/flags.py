@@ -198,4 +198,5 @@ def _given(name: str, group: str, f: dataclasses.Field[Any], given: dict[str, An
 
 
 def _kinds(group: str, f: dataclasses.Field[Any]) -> tuple[list[type], list[str]]:
-    return allowed_kinds(type_hints(GROUPS[group])[f.name])
+    owner: type = GROUPS[group]
+    return allowed_kinds(type_hints(owner)[f.name])

@@ -87,7 +87,9 @@ def reproduce(
     kept = len(kept_results(runs.values(), job))
 
     def write_all() -> dict[str, list[Path]]:
-        return {recipe.name: write_pages(recipe, kept_results(recipe.cells(seeds), job), job) for recipe in chosen}
+        made = {recipe.name: write_pages(recipe, kept_results(recipe.cells(seeds), job), job) for recipe in chosen}
+        write_index(job)
+        return made
 
     progress = show_progress(quiet=quiet)
     progress.start("run", len(runs), kept)
@@ -107,7 +109,6 @@ def reproduce(
     finally:
         progress.finish()
     pages = write_all()
-    write_index(job)
     if as_json:
         shell.print_json({name: [str(path) for path in paths] for name, paths in pages.items()})
         return

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from yinyan.decoder import Decoder
 from yinyan.encoder import NodeEncoder
-from yinyan.errors import TrainingError
+from yinyan.errors import DivergedError, TrainingError
 from yinyan.losses import LOSSES
 from yinyan.messages import MessageGraph
 from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
@@ -185,7 +185,7 @@ def _step(
     loss = LOSSES[settings.loss](positive, negative)
     value = float(loss.detach())
     if not math.isfinite(value):
-        raise TrainingError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
+        raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     if settings.clip_norm:
@@ -228,7 +228,7 @@ def _validate(
     y = model.encoder(data.features, messages, negatives=negatives)
     positive, negative = (score_pairs(model, y, messages, pairs) for pairs in (data.valid_links, data.valid_non_links))
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
-        raise TrainingError(f"validation scores are not finite: the weights diverge. {_CURE}")
+        raise DivergedError(f"validation scores are not finite: the weights diverge. {_CURE}")
     repulsion = model.encoder.repulsion()
     return EpochRecord(
         record.epoch,
@@ -249,7 +249,7 @@ def refuse_divergence(energies: Sequence[float]) -> None:
     first, last = energies[0], energies[-1]
     if not math.isfinite(last) or abs(last) > _RUNAWAY * max(1.0, abs(first)):
         layers = len(energies) - 1
-        raise TrainingError(f"the energy diverges: from {first:.3g} to {last:.3g} in {layers} layers. {_CURE}")
+        raise DivergedError(f"the energy diverges: from {first:.3g} to {last:.3g} in {layers} layers. {_CURE}")
 
 
 @torch.no_grad()

@@ -29,6 +29,19 @@ def test_equals_the_predictor(seed: int) -> None:
     assert outcome.validation == max(r.score for r in model.fitted_.history if r.score is not None)
 
 
+def test_validation_is_that_of_the_weights_that_are_kept() -> None:
+    split = split_of(communities())
+    spoilt = {"epochs": 8, "learning_rate": 0.3, "schedule": "constant", "patience": 0}
+    found = []
+    for keep in ("best", "last"):
+        settings = small(training={**spoilt, "keep": keep})
+        model = LinkPredictor(**settings, device="cpu").fit(split.graph, split=split)  # type: ignore[arg-type]
+        outcome = method("yinyan")(Task(split, 0, settings, "cpu"))
+        assert outcome.validation == model.fitted_.history[model.fitted_.best_epoch - 1].score
+        found.append(outcome.validation)
+    assert found[0] is not None and found[1] is not None and found[0] > found[1]
+
+
 def test_without_negatives_none_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     split = split_of(communities())
     settings = small(encoder={"num_negatives": 2, "expected_negatives": False})

@@ -11,7 +11,7 @@ import pytest
 from small_recipes import made_up, table, without_times
 
 from yinyan import __version__
-from yinyan.errors import StoppedError, StoreError, TrainingError
+from yinyan.errors import DivergedError, StoppedError, StoreError
 from yinyan.peers import Outcome, Task
 from yinyan.reproduce import Cell, Job, Result, kept_results, measuring, run_cells
 from yinyan.reproduce.running import result_file
@@ -141,7 +141,7 @@ class TestMeasure:
 
     def test_a_diverging_training_is_a_result_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def diverges(task: Task) -> Outcome:
-            raise TrainingError("the loss is not finite: lower training.learning_rate")
+            raise DivergedError("the loss is not finite: lower training.learning_rate")
 
         monkeypatch.setattr(measuring, "method", lambda name: diverges)
         result = measuring.measure(next(iter(table().cells())), device="cpu", threads=0, smoke=True)

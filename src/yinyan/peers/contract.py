@@ -71,7 +71,7 @@ def trained(
         rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
         return score_pairs(fitted.model, fitted.embeddings, messages, rows)
 
-    return Outcome(score, max(r.score for r in fitted.history if r.score is not None))
+    return Outcome(score, fitted.history[fitted.best_epoch - 1].score)
 
 
 def merged(first: Overrides, second: Overrides) -> dict[str, dict[str, Any]]:

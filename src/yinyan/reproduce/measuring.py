@@ -10,7 +10,7 @@ import torch
 
 from yinyan.datasets import load
 from yinyan.datasets.dataset import Dataset
-from yinyan.errors import TrainingError
+from yinyan.errors import DivergedError
 from yinyan.feature_matrix import rows_normalised
 from yinyan.peers.contract import Overrides, Task, merged
 from yinyan.peers.registry import method
@@ -40,7 +40,7 @@ def measure(cell: Cell, *, device: str, threads: int, smoke: bool) -> Result:
     started = time.perf_counter()
     try:
         outcome = method(cell.method)(Task(split, cell.seed, settings, device))
-    except TrainingError as error:  # a result too: these settings diverge
+    except DivergedError as error:  # a result too: these settings diverge
         return Result(cell, None, {}, None, protocol, time.perf_counter() - started, str(error))
     positive, negative = held_out_scores(outcome.score, split)
     figures = figures_of(positive, negative, cell.metric)

@@ -42,7 +42,8 @@ def write_index(job: Job) -> Path:
         "Tables and figures of the paper, published values beside ours. Each page names the command that makes it; "
         "a run is one method, data set, protocol and seed."
     )
-    lines = ["# Results", "", about, "", "| page | runs |", "|---|---|"]
+    title = "Smoke runs on small stand-ins: no results" if job.smoke else "Results"
+    lines = [f"# {title}", "", about, "", "| page | runs |", "|---|---|"]
     for name, title, state in recipe_list(job):
         page = f"[{title}]({name}.md)" if (job.folder / f"{name}.md").exists() else f"{title} (`{name}`)"
         lines.append(f"| {page} | {state} |")
