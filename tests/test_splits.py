@@ -455,3 +455,16 @@ class TestDescribe:
         split = made(big())
         apart = replace(split, valid_messages=split.valid_messages[:-1])
         assert "682 links in training, 681 of its own at validation" in apart.describe()
+
+
+def test_self_loops_of_the_raw_data_are_links_of_the_released_split() -> None:
+    """The paper's graphs came with them, so that its code predicts some nodes' links to themselves."""
+    graph, loops = big(), np.arange(0, 50, dtype=np.int64)
+    split = released_split(graph, seed=0, self_loops=loops)
+    parts = (split.train_targets, split.valid_targets, split.test_targets)
+    alone = [part[part[:, 0] == part[:, 1], 0] for part in parts]
+    assert sorted(np.concatenate(alone).tolist()) == loops.tolist()
+    assert min(map(len, alone)) > 0
+    assert sum(map(len, parts)) == 2 * graph.num_edges + len(loops)
+    for messages in (split.train_messages, split.test_messages):
+        assert messages.min() >= 0 and len(np.unique(messages)) == len(messages)

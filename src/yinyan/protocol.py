@@ -79,7 +79,7 @@ def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
     elif kind == "temporal":
         split = temporal_split(graph, seed=seed, validation_messages=with_validation)
     elif kind == "released":
-        split = released_split(graph, seed=seed)
+        split = released_split(graph, seed=seed, self_loops=data.self_loops if isinstance(data, Dataset) else None)
     else:
         parts = data.parts if isinstance(data, Dataset) else None
         if parts is None:

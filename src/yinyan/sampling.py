@@ -152,7 +152,8 @@ def _free_pairs(known: KnownPairs, hidden: Tensor | None) -> Tensor:
 def _keys(pairs: Tensor, num_nodes: int, directed: bool) -> Tensor:
     if directed:
         return pairs[:, 0] * num_nodes + pairs[:, 1]
-    return pairs.amin(dim=1) * num_nodes + pairs.amax(dim=1)
+    first, second = pairs[:, 0], pairs[:, 1]  # a reduction over two columns would take ten times as long
+    return torch.minimum(first, second) * num_nodes + torch.maximum(first, second)
 
 
 def expected_rates(link_degrees: Tensor, sampler: Sampler, num_left: int | None) -> Tensor:

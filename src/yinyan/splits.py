@@ -160,24 +160,25 @@ def temporal_split(
     )
 
 
-def released_split(graph: Graph, *, seed: int) -> Split:
+def released_split(graph: Graph, *, seed: int, self_loops: Rows | None = None) -> Split:
     """The split of the paper's released code, bug for bug: directed copies of the links are permuted.
 
-    The reverse of most test links is a training link, and most test links are messages when they are scored. It
-    exists to show where the published figures come from.
+    The reverse of most test links is a training link, and most test links are messages when they are scored. Nodes
+    with `self_loops` in the raw data count as linked to themselves, in training as in the test. It exists to show
+    where the published figures come from.
     """
     if graph.directed:
         raise InputError("the released split is one of undirected links (the paper's graphs are undirected)")
     _refuse_few(graph.num_edges)
-    both = np.concatenate([graph.edges, graph.edges[:, ::-1]])
-    row = np.tile(np.arange(graph.num_edges), 2)
+    loops = np.empty(0, dtype=np.int64) if self_loops is None else self_loops
+    both = np.concatenate([graph.edges, graph.edges[:, ::-1], np.stack([loops, loops], axis=1)])
+    row = np.concatenate([np.tile(np.arange(graph.num_edges), 2), np.full(len(loops), -1)])
     order = np.random.default_rng(named_seed(seed, "split")).permutation(len(both))
     num_test, num_valid = len(both) // 5, len(both) // 10
     test, valid, train = np.split(order, [num_test, num_test + num_valid])
     false_test, false_valid = _non_links(graph, seed, num_test, num_valid)
-    seen = np.unique(row[train])
-    seen_in_test = np.union1d(seen, row[valid])
-    leaked = np.isin(row[test], row[train]).mean(), np.isin(row[test], seen_in_test).mean()
+    seen, seen_in_test = (np.setdiff1d(row[part], -1) for part in (train, np.concatenate([train, valid])))
+    leaked = np.isin(row[test], seen).mean(), np.isin(row[test], seen_in_test).mean()
     return Split(
         graph=graph,
         protocol="released",

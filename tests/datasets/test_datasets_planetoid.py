@@ -24,8 +24,9 @@ def dense(graph: Graph) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 
 def test_test_rows_go_to_their_nodes(tmp_path: Path) -> None:
     write_planetoid(tmp_path)
-    graph = read_planetoid(tmp_path, "tiny")
+    graph, looped = read_planetoid(tmp_path, "tiny")
     assert graph.edges.tolist() == [[0, 1], [3, 5]] and not graph.directed
+    assert len(looped) == 1
     assert dense(graph).argmax(axis=1).tolist() == [0, 1, 2, 3, 0, 3]
     assert dense(graph)[[3, 4, 5], 3].tolist() == [3.0, 0.0, 5.0]  # node 4 has no features
     assert graph.notes == (

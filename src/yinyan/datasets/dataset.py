@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.parts import Parts
@@ -20,6 +23,7 @@ class Dataset:
     parts: Parts | None
     metric: str  # the usual one: 'hits@20', 'hits@50', 'hits@100' or 'mrr'
     notes: tuple[str, ...] = ()
+    self_loops: npt.NDArray[np.int64] | None = None  # nodes that the raw data link to themselves
     leaks: str = ""  # of the fixed split, where its makers know and mean them
 
 

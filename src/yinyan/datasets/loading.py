@@ -45,9 +45,9 @@ def load(
 
 
 def _planetoid(name: str, places: Places) -> Dataset:
-    graph = planetoid.read_planetoid(places.obtain(planetoid_group(name)), name)
+    graph, looped = planetoid.read_planetoid(places.obtain(planetoid_group(name)), name)
     check_size(name, graph, None, planetoid.SIZES[name])
-    return Dataset(name, graph, None, "hits@100")
+    return Dataset(name, graph, None, "hits@100", self_loops=looped)
 
 
 def _heart(name: str, places: Places) -> Dataset:
@@ -62,7 +62,7 @@ def _ogb(name: str, places: Places) -> Dataset:
     layout = ogb.LAYOUTS[name]
     graph, parts = ogb.read_ogb(places.obtain(ogb_group(layout)), layout)
     check_size(name, graph, parts, layout.size)
-    return Dataset(name, graph, parts, layout.metric)
+    return Dataset(name, graph, parts, layout.metric, leaks=layout.leaks)
 
 
 def _seal(name: str, places: Places) -> Dataset:

@@ -32,6 +32,7 @@ class Layout:
     size: Size
     has_features: bool = True
     directed: bool = False
+    leaks: str = ""  # of the official split, which its makers mean
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -56,6 +57,7 @@ LAYOUTS = {
         split="time",
         metric="hits@50",
         size=Size(nodes=235_868, features=128, parts=(1_179_052, 60_084, 46_329)),
+        leaks="authors work together again: a test link may be a training link of an earlier year",
     ),
     "ogbl-ppa": Layout(
         folder="ogbl_ppa",

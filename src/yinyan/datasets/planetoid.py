@@ -27,21 +27,25 @@ SIZES = {
 }
 
 
-def read_planetoid(folder: Path, name: str) -> Graph:
-    """Read `ind.NAME.*`: an undirected graph with its raw features; its notes say what was dropped or mended."""
+def read_planetoid(folder: Path, name: str) -> tuple[Graph, npt.NDArray[np.int64]]:
+    """Read `ind.NAME.*`: an undirected graph with its raw features, and the nodes whose self loops were dropped.
+
+    The graph's notes say what was dropped or mended.
+    """
     first, rest, links, places = (folder / f"ind.{name}.{ending}" for ending in ENDINGS)
     features, notes = _features(_matrix(first), _matrix(rest), _test_rows(places))
     pairs = _pairs(links, read_pickle(links))
     loops = pairs[:, 0] == pairs[:, 1]
-    if loops.any():
-        notes.append(f"dropped the self loops of {counted(len(np.unique(pairs[loops, 0])), 'node')}")
+    looped = np.unique(pairs[loops, 0])
+    if looped.size:
+        notes.append(f"dropped the self loops of {counted(len(looped), 'node')}")
     listed = np.sort(pairs[~loops], axis=1)
     distinct = np.unique(listed, axis=0)
     repeated = len(listed) - 2 * len(distinct)  # each edge is listed at both of its ends
     if repeated > 0:
         notes.append(f"the lists of neighbours repeat themselves {repeated:,} times: merged")
     graph = Graph.from_arrays(distinct, num_nodes=features.shape[0], features=features)
-    return replace(graph, notes=tuple(notes))
+    return replace(graph, notes=tuple(notes)), looped
 
 
 def _matrix(path: Path) -> SparseRows:
