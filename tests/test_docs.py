@@ -1,5 +1,6 @@
 """Every example of the documentation runs."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from yinyan.cli import main
+from yinyan.reproduce import read_recipe
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -40,7 +42,7 @@ def blocks(path: Path) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in FENCE.findall(path.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/model-format.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/evaluation.md", "docs/model-format.md"])
 def test_python_and_shell_blocks_run(name: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "docs/model-format.md":
         main_ok(["fit", "edges.csv", "--nodes", "papers.parquet", "--out", "model", "--epochs", "1"])
@@ -75,3 +77,28 @@ def test_links_between_documents_resolve() -> None:
     for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text(encoding="utf-8")):
             assert (path.parent / target).exists(), f"{path.name} points to {target}"
+
+
+def test_the_table_of_the_readme_is_the_one_that_its_command_prints() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- docs/results/peers\.md -->\n(.*?)\n\n", readme, re.DOTALL)
+    assert table is not None
+    assert table[1] in (ROOT / "docs/results/peers.md").read_text(encoding="utf-8")
+    assert "not run" not in table[1]
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "docs/results").glob("*.json")), ids=lambda file: file.stem)
+def test_committed_results_are_those_of_their_recipes(file: Path) -> None:
+    """Settings and published values of a page are the recipe's; every figure carries its protocol."""
+    recipe, page = read_recipe(file.stem), json.loads(file.read_text(encoding="utf-8"))
+    assert page["command"] == f"yinyan reproduce {file.stem}"
+    places = [(row, place) for row in recipe.rows for place in row.places]
+    assert len(places) == len(page["rows"])
+    for (row, place), found in zip(places, page["rows"], strict=True):
+        assert (row.name, row.method, place.data) == (found["row"], found["method"], found["data"])
+        assert (place.expect, place.settings) == (found["expect"], found["settings"])
+        for protocol, results in found["results"].items():
+            assert [r["seed"] for r in results] == list(range(len(results)))
+            for result in results:
+                assert result["protocol"].startswith(f"{place.data} / {protocol} / ")
+                assert result["protocol"].endswith(f"{recipe.metric} / seed {result['seed']}")

@@ -29,12 +29,12 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "encoder decoder losses",
         "training",
         "tensors checkpoint calibration explanation retrieval retrieval.exact results fitting extension defaults",
-        "card store",
-        "predictor",
         "datasets datasets.archives datasets.bundled datasets.collegemsg datasets.dataset datasets.digests "
         "datasets.download datasets.heart datasets.loading datasets.ogb datasets.ogb_files datasets.pickles "
         "datasets.places datasets.planetoid datasets.seal datasets.sources",
         "auditing auditing.files auditing.findings auditing.link_checks auditing.material auditing.negative_checks",
+        "card store",
+        "predictor",
         "peers.heuristics peers.matrices peers.neighbours peers.walk_sums peers.walks",
         "peers.contract peers.layered",
         "peers.classical peers.factorisation peers.gae peers.gcn_negatives peers.gnn peers.knowledge peers.mlp "

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from contracts import PredictorContract, planted_graph, tiny
 from yinyan.errors import (
     InputError,
+    LeakError,
     NotFittedError,
     SettingsError,
     TrainingError,
@@ -615,3 +616,12 @@ def test_the_energy_falls_with_safe_steps() -> None:
     longer = model.energy_trace(num_steps=10)
     assert len(longer) == 11
     assert all(after < before for before, after in zip(longer, longer[1:], strict=False))
+
+
+def test_a_split_that_leaks_is_refused_before_training() -> None:
+    graph = planted_graph()
+    split = random_split(graph, seed=0)
+    leaking = dataclasses.replace(split, test_messages=np.arange(graph.num_edges))
+    with pytest.raises(LeakError, match="scored-by-itself"):
+        LinkPredictor(**tiny()).fit(graph, split=leaking)
+    LinkPredictor(**tiny()).fit(graph, split=dataclasses.replace(leaking, leaks="on purpose"))

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     )
     from yinyan.fitting import Hooks
     from yinyan.graph import Graph
+    from yinyan.parts import Parts
     from yinyan.predictor import LinkPredictor
     from yinyan.protocol import Evaluation, evaluate
     from yinyan.results import Explanation, Recommendations
     from yinyan.settings import DecoderSettings, EncoderSettings, Settings, TrainingSettings
-    from yinyan.splits import Split, random_split
+    from yinyan.splits import Split, given_split, random_split, released_split, temporal_split
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ _HOMES = {
     "LinkPredictor": "predictor",
     "MissingExtraError": "errors",
     "NotFittedError": "errors",
+    "Parts": "parts",
     "Recommendations": "results",
     "Settings": "settings",
     "SettingsError": "errors",
@@ -53,10 +55,13 @@ _HOMES = {
     "YinYanError": "errors",
     "audit": "auditing",
     "evaluate": "protocol",
+    "given_split": "splits",
     "random_split": "splits",
+    "released_split": "splits",
+    "temporal_split": "splits",
 }
 
-_ROOMS = ("datasets", "losses", "metrics", "peers")
+_ROOMS = ("bootstrap", "datasets", "losses", "metrics", "peers", "ranking", "reproduce")
 
 __all__ = [
     "Audit",
@@ -71,6 +76,7 @@ __all__ = [
     "LinkPredictor",
     "MissingExtraError",
     "NotFittedError",
+    "Parts",
     "Recommendations",
     "Settings",
     "SettingsError",
@@ -83,7 +89,10 @@ __all__ = [
     "__version__",
     "audit",
     "evaluate",
+    "given_split",
     "random_split",
+    "released_split",
+    "temporal_split",
 ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from yinyan.auditing import audit
 from yinyan.calibration import BASE_RATE, Method, shifted
 from yinyan.defaults import suggest
 from yinyan.errors import InputError, NotFittedError, SettingsError
@@ -104,7 +105,8 @@ class LinkPredictor:
         """Learn from the links of `graph`, from scratch; returns self.
 
         A tenth of the links is held out to choose the weights and to calibrate probabilities; the final embeddings
-        see them all. With a `split`, its own roles apply. `y` is there for scikit-learn's pipelines.
+        see them all. With a `split`, its own roles apply; one that leaks is refused. `y` is there for scikit-learn's
+        pipelines.
         """
         if not isinstance(graph, Graph):
             raise InputError(f"fit needs a yinyan.Graph (got {type(graph).__name__}): see Graph.from_table")
@@ -123,6 +125,8 @@ class LinkPredictor:
             )
         elif split.graph is not graph:
             raise InputError("the split was made from another graph (make it anew from this one)")
+        else:
+            audit(split)
         suggestion = suggest(graph, len(split.train_targets))
         self.fitted_ = fit_model(
             split,
