@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from contracts import PredictorContract, planted_graph, tiny
 from yinyan.errors import (
+    DivergedError,
     InputError,
     LeakError,
     NotFittedError,
@@ -285,6 +286,7 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged
     tested |= {("training", "selection")}  # test_the_selection_chooses_the_epoch
     tested |= {("training", "keep")}  # test_the_last_weights_can_be_kept
+    tested |= {("training", "refuse_runaway")}  # test_layers_that_run_away_are_refused_unless_asked_for
     tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}
 
@@ -625,3 +627,11 @@ def test_a_split_that_leaks_is_refused_before_training() -> None:
     with pytest.raises(LeakError, match="scored-by-itself"):
         LinkPredictor(**tiny()).fit(graph, split=leaking)
     LinkPredictor(**tiny()).fit(graph, split=dataclasses.replace(leaking, leaks="on purpose"))
+
+
+def test_layers_that_run_away_are_refused_unless_asked_for() -> None:
+    wild = {"encoder": {"repulsion": 20.0, "learn_repulsion": "no", "step_size": 1.0, "num_steps": 8}}
+    with pytest.raises(DivergedError, match="the energy diverges"):
+        LinkPredictor(**tiny(**wild)).fit(planted_graph())
+    accepting = LinkPredictor(**tiny(**wild, training={"refuse_runaway": False})).fit(planted_graph())
+    assert np.isfinite(accepting.embeddings_).all()

@@ -140,6 +140,9 @@ class TrainingSettings(_Checked):
     patience: int = _option(
         20, "validations without progress before stopping; 0 for never", low=0
     )  # a third of the epochs
+    refuse_runaway: bool = _option(
+        True, "stop where the layers run away from f instead of settling"
+    )  # normalisation would hide it
     inference_samples: int = _option(
         1, "negative samples averaged at inference", low=1
     )  # expected negatives need one only

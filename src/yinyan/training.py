@@ -224,7 +224,9 @@ def _validate(
     model: Model, data: TrainingData, record: EpochRecord, settings: TrainingSettings, streams: Streams
 ) -> EpochRecord:
     negatives, messages = streams["message_negatives"], data.valid_messages
-    refuse_divergence(model.encoder.energy_trace(data.features, messages, negatives=negatives))
+    energies = model.encoder.energy_trace(data.features, messages, negatives=negatives)
+    if settings.refuse_runaway:
+        refuse_divergence(energies)
     y = model.encoder(data.features, messages, negatives=negatives)
     positive, negative = (score_pairs(model, y, messages, pairs) for pairs in (data.valid_links, data.valid_non_links))
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
