@@ -145,7 +145,7 @@ class TestReproduce:
 
 def test_methods() -> None:
     lines = works("methods").out.splitlines()
-    assert lines[0].split() == ["method", "family"]
+    assert lines[0].split() == ["method", "family", "words"]
     assert [line.split()[0] for line in lines[1:]] == list(METHODS)
     listed = works("methods", "--json").json
     assert [entry["method"] for entry in listed] == list(METHODS)
@@ -156,3 +156,9 @@ def test_datasets() -> None:
     assert works("datasets").out.splitlines() == list(NAMES)
     assert works("datasets", "--json").json == list(NAMES)
     assert {"cora", "citeseer", "pubmed", "ogbl-ddi", "ogbl-citation2", "heart-citeseer"} <= set(NAMES)
+
+
+def test_pages_of_what_was_run(tmp_path: Path) -> None:
+    out = works("reproduce", "collab", "--smoke", "--pages", "--out", tmp_path / "r").out
+    assert "not run" in out
+    assert not (tmp_path / "r" / "smoke" / "cells").exists()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from yinyan import flags
-from yinyan.errors import InputError, StoppedError
+from yinyan.errors import InputError
 from yinyan.flags import TableFlags, with_table
-from yinyan.progress import interruptible, show_progress
+from yinyan.progress import Progress, interruptible, show_progress
+
+if TYPE_CHECKING:
+    from yinyan.reproduce import Cell, Job, Recipe
 
 __all__ = ["audit", "datasets", "methods", "reproduce"]
 
@@ -52,6 +56,7 @@ def reproduce(
     data: Annotated[str | None, typer.Option(help="only these data sets, such as cora,citeseer")] = None,
     seeds: Annotated[int | None, typer.Option(help="fewer or more seeds than the recipe says", min=1)] = None,
     workers: Annotated[int, typer.Option(help="runs at a time, one thread each if several", min=1)] = 1,
+    pages_only: Annotated[bool, typer.Option("--pages", help="run nothing, write pages of what was run")] = False,
     out: Annotated[Path, typer.Option(help="folder for pages and results; finished runs there are kept")] = Path(
         "results"
     ),
@@ -61,54 +66,21 @@ def reproduce(
 ) -> None:
     """Make the paper's tables again, the published value beside ours under each protocol."""
     from yinyan import shell
-    from yinyan.reproduce import Job, kept_results, read_recipe, recipe_names, run_cells
+    from yinyan.reproduce import Job, kept_results
     from yinyan.reproduce.pages import recipe_list, write_index, write_pages
-    from yinyan.results import text_table
 
     job = Job(out / "smoke" if smoke else out, device, threads=1 if workers > 1 else 0, smoke=smoke)
     if list_all:
-        rows = recipe_list(job)
-        keys = ("recipe", "title", "state")
-        listed = [dict(zip(keys, row, strict=True)) for row in rows]
-        shell.print_json(listed) if as_json else typer.echo(text_table(list(keys), [list(row) for row in rows]))
+        _print_rows(("recipe", "title", "state"), recipe_list(job), as_json=as_json)
         return
-    chosen = [read_recipe(name) for name in recipes or (recipe_names() if everything or smoke else ())]
-    if not chosen:
-        raise InputError("name a table (yinyan reproduce --list shows them), or say --all")
-    if everything and not smoke:
-        chosen = [recipe for recipe in chosen if not recipe.needs]
-    cells = [cell for recipe in chosen for cell in recipe.cells(1 if smoke else seeds)]
-    if data is not None:
-        known, only = {cell.data for cell in cells}, {part.strip() for part in data.split(",")}
-        if only - known:
-            raise InputError(f"--data needs to be among {', '.join(sorted(known))} (got {data!r})")
-        cells = [cell for cell in cells if cell.data in only]
-    runs = {cell.digest: cell for cell in cells}
-    kept = len(kept_results(runs.values(), job))
-
-    def write_all() -> dict[str, list[Path]]:
-        made = {recipe.name: write_pages(recipe, kept_results(recipe.cells(seeds), job), job) for recipe in chosen}
-        write_index(job)
-        return made
-
-    progress = show_progress(quiet=quiet)
-    progress.start("run", len(runs), kept)
+    chosen = _recipes(recipes, everything=everything, smoke=smoke)
+    cells = _cells(chosen, data, 1 if smoke else seeds)
     try:
-        with interruptible(progress.note) as should_stop:
-            run_cells(
-                cells,
-                job,
-                workers=workers,
-                on_done=lambda result, done, total: progress.advance(kept + done, result.cell.summary),
-                should_stop=should_stop,
-            )
-    except StoppedError:  # what there is makes a thin table
-        progress.finish()
-        write_all()
-        raise
-    finally:
-        progress.finish()
-    pages = write_all()
+        if not pages_only:
+            _run(cells, job, workers, show_progress(quiet=quiet))
+    finally:  # after a stop, what there is makes a thin table
+        pages = {recipe.name: write_pages(recipe, kept_results(recipe.cells(seeds), job), job) for recipe in chosen}
+        write_index(job)
     if as_json:
         shell.print_json({name: [str(path) for path in paths] for name, paths in pages.items()})
         return
@@ -119,15 +91,10 @@ def reproduce(
 
 def methods(*, as_json: flags.AsJson = False) -> None:
     """List the methods of the harness."""
-    from yinyan import shell
     from yinyan.peers.registry import METHODS
-    from yinyan.results import text_table
 
-    if as_json:
-        shell.print_json([{"method": name, "family": c.family, "words": c.words} for name, c in METHODS.items()])
-    else:
-        rows = [[name, card.family, card.words] for name, card in METHODS.items()]
-        typer.echo(text_table(["method", "family", ""], rows))
+    rows = [(name, card.family, card.words) for name, card in METHODS.items()]
+    _print_rows(("method", "family", "words"), rows, as_json=as_json)
 
 
 def datasets(*, as_json: flags.AsJson = False) -> None:
@@ -136,3 +103,51 @@ def datasets(*, as_json: flags.AsJson = False) -> None:
     from yinyan.datasets import NAMES
 
     shell.print_json(list(NAMES)) if as_json else typer.echo("\n".join(NAMES))
+
+
+def _recipes(names: list[str] | None, *, everything: bool, smoke: bool) -> list[Recipe]:
+    from yinyan.reproduce import read_recipe, recipe_names
+
+    if not names and not everything and not smoke:
+        raise InputError("name a table (yinyan reproduce --list shows them), or say --all")
+    chosen = [read_recipe(name) for name in names or recipe_names()]
+    return [recipe for recipe in chosen if names or smoke or not recipe.needs]
+
+
+def _cells(recipes: list[Recipe], data: str | None, seeds: int | None) -> list[Cell]:
+    cells = [cell for recipe in recipes for cell in recipe.cells(seeds)]
+    if data is None:
+        return cells
+    known, only = {cell.data for cell in cells}, {part.strip() for part in data.split(",")}
+    if only - known:
+        raise InputError(f"--data needs to be among {', '.join(sorted(known))} (got {data!r})")
+    return [cell for cell in cells if cell.data in only]
+
+
+def _run(cells: list[Cell], job: Job, workers: int, progress: Progress) -> None:
+    from yinyan.reproduce import kept_results, run_cells
+
+    runs = {cell.digest: cell for cell in cells}
+    kept = len(kept_results(runs.values(), job))
+    progress.start("run", len(runs), kept)
+    try:
+        with interruptible(progress.note) as should_stop:
+            run_cells(
+                cells,
+                job,
+                workers=workers,
+                on_done=lambda result, done, total: progress.advance(kept + done, result.cell.summary),
+                should_stop=should_stop,
+            )
+    finally:
+        progress.finish()
+
+
+def _print_rows(keys: tuple[str, ...], rows: Iterable[tuple[str, ...]], *, as_json: bool) -> None:
+    from yinyan import shell
+    from yinyan.results import text_table
+
+    if as_json:
+        shell.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+    else:
+        typer.echo(text_table(list(keys), [list(row) for row in rows]))
