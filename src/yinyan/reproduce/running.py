@@ -81,7 +81,7 @@ def run_and_keep(cell: Cell, job: Job) -> Result:
     content = {**asdict(result), "version": __version__}
     path = result_file(cell, job)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(content, indent=1) + "\n")
+    write_text(path, json.dumps(content) + "\n")
     return result
 
 
