@@ -19,9 +19,9 @@ from yinyan.propagation import (
     _bag_product,
     _scatter_product,
     _sparse_product,
-    combine,
     csr_product,
     inverse_or_zero,
+    merged,
 )
 
 NUM_NODES = 6  # nodes 4 and 5 have no edge
@@ -163,43 +163,19 @@ def test_low_rank_equals_its_parts() -> None:
     torch.testing.assert_close(as_dense(operator), wanted)
 
 
-class TestCombine:
-    @pytest.mark.parametrize("count", [0, 1, 3])
-    def test_equals_the_plain_formula_with_its_gradients(self, count: int) -> None:
-        links = normalised()
-        graphs = tuple([low_rank(), normalised(WEIGHTS.flip(0)), low_rank()][:count])
-        y, f, own = normal(NUM_NODES, 3, grad=True), normal(NUM_NODES, 3, grad=True), normal(NUM_NODES, 1, grad=True)
-        pushes, base = normal(count, grad=True), normal(NUM_NODES, 1)
-        inputs = [y, f, own, pushes]
+class TestMerged:
+    def test_is_the_weighted_sum(self) -> None:
+        operators = [normalised(), normalised(WEIGHTS.flip(0)), EdgeStructure.from_pairs(PAIRS[2:3], NUM_NODES).scaled(
+            None, torch.rand(NUM_NODES, dtype=torch.float64)
+        )]  # fmt: skip
+        factors = [0.7, -1.3, 2.0]
+        wanted = sum(c * as_dense(operator) for operator, c in zip(operators, factors, strict=True))
+        one = merged(operators, factors)
+        torch.testing.assert_close(as_dense(one), wanted)
+        assert one.columns.numel() == sum(operator.columns.numel() for operator in operators)
 
-        got = combine(y, f, own, base, 0.7, links, pushes, graphs)
-        wanted = own * y + base * f + 0.7 * as_dense(links) @ y
-        for push, graph in zip(pushes, graphs, strict=True):
-            wanted = wanted - push * as_dense(graph) @ y
-        torch.testing.assert_close(got, wanted)
-
-        toward = normal(NUM_NODES, 3)
-        ours = torch.autograd.grad(got, inputs, toward, allow_unused=True, materialize_grads=True)
-        plain = torch.autograd.grad(wanted, inputs, toward, allow_unused=True, materialize_grads=True)
-        for mine, theirs in zip(ours, plain, strict=True):
-            torch.testing.assert_close(mine, theirs)
-
-    def test_gradcheck(self) -> None:
-        links, graphs, base = normalised(), (low_rank(), normalised(WEIGHTS.flip(0))), normal(NUM_NODES, 1)
-
-        def combined(y: Tensor, f: Tensor, own: Tensor, pushes: Tensor) -> Tensor:
-            return combine(y, f, own, base, 0.7, links, pushes, graphs)
-
-        shapes = [(NUM_NODES, 2), (NUM_NODES, 2), (NUM_NODES, 1), (2,)]
-        assert gradcheck(combined, [normal(*shape, grad=True) for shape in shapes])
-
-    def test_fixed_weights_get_no_gradient(self) -> None:
-        y = normal(NUM_NODES, 2, grad=True)
-        own, pushes = normal(NUM_NODES, 1), normal(1)
-        combine(y, normal(NUM_NODES, 2), own, own, 1.0, normalised(), pushes, (low_rank(),)).sum().backward()
-        assert y.grad is not None
-        assert own.grad is None
-        assert pushes.grad is None
+    def test_of_one_alone(self) -> None:
+        torch.testing.assert_close(as_dense(merged([normalised()], [3.0])), 3.0 * as_dense(normalised()))
 
 
 class TestSparseMatrix:

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.energy import EnergyTerms, backtracked_step_size, energy, layer, linear_layer, safe_step_size
+from yinyan.descent import descend
+from yinyan.energy import EnergyTerms, backtracked_step_size, energy, layer, linear_layers, safe_step_size
 from yinyan.errors import SettingsError
 from yinyan.messages import MessageGraph
 from yinyan.propagation import SparseMatrix
@@ -162,10 +163,16 @@ class Encoder(NodeEncoder):
         """(n, hidden) embeddings; `negatives` draws the negative graphs, `drops` drives dropout."""
         terms = messages.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
         f = self.base(features, terms, drops)
+        return self.finish(self._descended(f, terms))
+
+    def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
+        """Y(T) from f."""
+        if terms.margin is None:  # every layer is the same linear map
+            return descend(f, linear_layers(terms, self.step_size(f, f, terms), self.settings.num_steps))
         y = f
         for _ in range(self.settings.num_steps):
-            y = linear_layer(y, f, terms, self.step_size(y, f, terms))
-        return self.finish(y)
+            y = layer(y, f, terms, self.step_size(y, f, terms))
+        return y
 
     def finish(self, y: Tensor) -> Tensor:
         """What is stored: Y(T), normalised if asked for."""

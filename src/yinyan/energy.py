@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan.propagation import Operator, combine
+from yinyan.descent import LinearLayers, descend
+from yinyan.propagation import Operator
 
 __all__ = [
     "EnergyTerms",
@@ -24,6 +25,7 @@ __all__ = [
     "gradient",
     "layer",
     "linear_layer",
+    "linear_layers",
     "push_strengths",
     "safe_step_size",
 ]
@@ -100,13 +102,19 @@ def linear_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> 
     """LAYER without a margin, as C1 Y + C2 f + c3 Ã Y - c4 Ã⁻ Y: the same map in one fused step."""
     if terms.margin is not None:
         return layer(y, f, terms, step_size)
+    return descend(f, linear_layers(terms, step_size, 1), start=y)
+
+
+def linear_layers(terms: EnergyTerms, step_size: float, num_steps: int) -> LinearLayers:
+    """C1, C2, c3 and the c4 of so many layers without a margin, and the matrices they go with."""
     pushes = step_size * terms.repulsion / max(1, len(terms.non_links))
     base = step_size * terms.anchoring * terms.anchor
     own = 1 - base - step_size * terms.attraction * terms.links.diagonal
     for push, graph in zip(pushes, terms.non_links, strict=True):
         own = own + push * graph.diagonal
     graphs = tuple(graph.adjacency for graph in terms.non_links)
-    return combine(y, f, own, base, step_size * terms.attraction, terms.links.adjacency, pushes, graphs)
+    pull = pushes.new_tensor([step_size * terms.attraction])
+    return LinearLayers(own, base, torch.cat([pull, -pushes]), (terms.links.adjacency, *graphs), num_steps)
 
 
 def safe_step_size(terms: EnergyTerms) -> float:

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from safetensors import SafetensorError
 
 from yinyan.errors import StoreError
 
-__all__ = ["atomic_path", "flush_to_disk", "system_errors", "write_error", "write_text"]
+__all__ = ["atomic_path", "cache_folder", "flush_to_disk", "system_errors", "write_error", "write_text"]
 
 
 @contextmanager
@@ -59,6 +60,18 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def cache_folder() -> Path:
+    """The user's cache: downloaded data, compiled kernels."""
+    named = os.environ.get("XDG_CACHE_HOME")
+    if named and Path(named).is_absolute():
+        return Path(named) / "yinyan"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "yinyan" / "Cache"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "yinyan"
+    return Path.home() / ".cache" / "yinyan"
 
 
 def write_error(path: str | os.PathLike[str], error: OSError) -> StoreError:

@@ -108,16 +108,14 @@ class MessageGraph:
         sampled = [self._sample(settings, visible, generator, hidden) for _ in range(count)]
         if repulsion.numel() == 1:  # one weight for all: K graphs act as one
             sampled = [torch.cat(sampled)]
-        structures = [EdgeStructure.from_pairs(pairs, self.num_nodes) for pairs in sampled]
+        structures = [EdgeStructure.from_pairs(pairs, self.num_nodes, weighted=False) for pairs in sampled]
+        degrees = [structure.degrees().to(self.weights.dtype) for structure in structures]
+        total = degrees[0] if len(degrees) == 1 else torch.stack(degrees).sum(0)
         # a graph that stands for all K carries their factor 1/K
-        share = 1.0 / count if len(sampled) == 1 else 1.0
-        ones = [self.weights.new_ones(pairs.shape[0]) for pairs in sampled]
-        degrees = torch.stack([s.degrees(w) for s, w in zip(structures, ones, strict=True)])
-        total = degrees.sum(0)
-        scale = inverse_or_zero(total)
+        scale = inverse_or_zero(total) * (1.0 / count if len(sampled) == 1 else 1.0)
         laplacians = tuple(
-            Laplacian((share * own * scale)[:, None], s.scaled(share * w, scale.sqrt()))
-            for s, w, own in zip(structures, ones, degrees, strict=True)
+            Laplacian((own * scale)[:, None], structure.scaled(None, scale.sqrt()))
+            for structure, own in zip(structures, degrees, strict=True)
         )
         return laplacians, total
 

@@ -1,7 +1,8 @@
-"""The normalised sparse operator and its product: the only file that knows about kernels."""
+"""The normalised sparse operators and their products, by the kernel that suits the device."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,14 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from yinyan import native
+
 __all__ = [
     "EdgeStructure",
     "LowRankOperator",
     "Operator",
     "SparseMatrix",
     "SymmetricOperator",
-    "combine",
+    "csr_product",
     "inverse_or_zero",
+    "merged",
+    "row_dots",
 ]
 
 
@@ -31,7 +36,7 @@ class Operator(Protocol):
         """out += factor · S Y, in place and outside of autograd."""
         ...
 
-    def inner(self, g: Tensor, y: Tensor, row_dots: Tensor) -> Tensor:
+    def inner(self, g: Tensor, y: Tensor, dots: Tensor) -> Tensor:
         """<G, S Y>, given the dot products (n,) of the rows of G and Y."""
         ...
 
@@ -46,8 +51,18 @@ def csr_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor) -> T
     return _KERNELS.get(y.device.type, _scatter_product)(indptr, columns, values, y)
 
 
+def _compiled_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor) -> Tensor:
+    """Our own kernel where it was built, else torch's bags."""
+    matrix = native.Csr(indptr, columns, values)
+    if not native.suits(y, matrix):
+        return _bag_product(indptr, columns, values, y)
+    out = y.new_empty(indptr.numel() - 1, y.shape[1])
+    native.layer(y.contiguous(), out, [matrix])
+    return out
+
+
 def _bag_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor) -> Tensor:
-    """A weighted sum of rows for each bag of columns: the fastest on a CPU, and in every torch build."""
+    """A weighted sum of rows for each bag of columns: the fastest in every torch build."""
     return F.embedding_bag(columns, y, indptr, mode="sum", per_sample_weights=values, include_last_offset=True)
 
 
@@ -65,7 +80,7 @@ def _scatter_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor)
     return product.index_add_(0, rows, y[columns] * values[:, None])
 
 
-_KERNELS = {"cpu": _bag_product, "cuda": _sparse_product}
+_KERNELS = {"cpu": _compiled_product, "cuda": _sparse_product}
 
 
 class _SymmetricProduct(torch.autograd.Function):
@@ -98,9 +113,9 @@ class SymmetricOperator:
         """out += factor · S Y."""
         out += csr_product(self.indptr, self.columns, self.values * factor, y)
 
-    def inner(self, g: Tensor, y: Tensor, row_dots: Tensor) -> Tensor:
+    def inner(self, g: Tensor, y: Tensor, dots: Tensor) -> Tensor:
         """<G, S Y>."""
-        return _row_dots(g, csr_product(self.indptr, self.columns, self.values, y)).sum()
+        return row_dots(g, csr_product(self.indptr, self.columns, self.values, y)).sum()
 
 
 @dataclass(frozen=True)
@@ -120,65 +135,31 @@ class LowRankOperator:
         out.addcmul_(self.diagonal[:, None], y, value=factor)
         out.addmm_(self.factors, self.core @ (self.factors.T @ y), alpha=factor)
 
-    def inner(self, g: Tensor, y: Tensor, row_dots: Tensor) -> Tensor:
+    def inner(self, g: Tensor, y: Tensor, dots: Tensor) -> Tensor:
         """<G, S Y>."""
-        return (self.diagonal * row_dots).sum() + ((self.factors.T @ g) * (self.core @ (self.factors.T @ y))).sum()
+        return (self.diagonal * dots).sum() + ((self.factors.T @ g) * (self.core @ (self.factors.T @ y))).sum()
 
 
-def _row_dots(a: Tensor, b: Tensor) -> Tensor:
+def row_dots(a: Tensor, b: Tensor) -> Tensor:
     """(n,) dot products of rows, without an n × d intermediate."""
     return torch.bmm(a[:, None, :], b[:, :, None])[:, 0, 0]
 
 
-class _Combination(torch.autograd.Function):
-    """C1 Y + C2 f + c3 S Y - Σ_k c4_k S_k Y, in one pass each and without intermediates."""
-
-    @staticmethod
-    def forward(ctx, y, f, own, base, pull, links, pushes, *non_links):  # type: ignore[no-untyped-def]
-        out = torch.mul(own, y)
-        if f is not None:
-            out.addcmul_(base, f)
-        links.add_product(out, y, pull)
-        for push, graph in zip(pushes.tolist(), non_links, strict=True):
-            graph.add_product(out, y, -push)
-        ctx.graphs = (links, pull, non_links)
-        needs_y = ctx.needs_input_grad[2] or ctx.needs_input_grad[6]
-        ctx.save_for_backward(own, base, pushes, y if needs_y else None)
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        links, pull, non_links = ctx.graphs
-        own, base, pushes, y = ctx.saved_tensors
-        grad = grad.contiguous()
-        to_y = torch.mul(own, grad)
-        links.add_product(to_y, grad, pull)
-        for push, graph in zip(pushes.tolist(), non_links, strict=True):
-            graph.add_product(to_y, grad, -push)
-        to_f = base * grad if ctx.needs_input_grad[1] else None
-        to_own = to_pushes = None
-        if y is not None:  # only where repulsion is learned
-            dots = _row_dots(grad, y)
-            to_own = dots[:, None]
-            to_pushes = torch.zeros_like(pushes)
-            for k, graph in enumerate(non_links):
-                to_pushes[k] = -graph.inner(grad, y, dots)
-        return to_y, to_f, to_own, None, None, None, to_pushes, *([None] * len(non_links))
-
-
-def combine(
-    y: Tensor,
-    f: Tensor,
-    own: Tensor,
-    base: Tensor,
-    pull: float,
-    links: Operator,
-    pushes: Tensor,
-    non_links: tuple[Operator, ...],
-) -> Tensor:
-    """C1 Y + C2 f + c3 S Y - Σ_k c4_k S_k Y with C1 = diag(own) and C2 = diag(base), differentiable in Y, f,
-    `own` (n, 1) and `pushes` (K,)."""
-    return _Combination.apply(y, f, own, base, pull, links, pushes, *non_links)  # type: ignore[no-any-return]
+def merged(operators: Sequence[SymmetricOperator], factors: Sequence[float]) -> SymmetricOperator:
+    """Σ_k factor_k S_k as one matrix: each row holds the entries of all, one matrix after the other."""
+    indptr = torch.stack([operator.indptr for operator in operators]).sum(0, dtype=operators[0].indptr.dtype)
+    columns = operators[0].columns.new_empty(int(indptr[-1]))
+    values = operators[0].values.new_empty(columns.numel())
+    for place, (operator, factor) in enumerate(zip(operators, factors, strict=True)):
+        counts = operator.indptr.diff()
+        # an entry moves on by the entries of the others that come before it
+        before = indptr[:-1] - operator.indptr[:-1]
+        for earlier in operators[:place]:
+            before = before + earlier.indptr.diff()
+        shift = torch.repeat_interleave(before, counts)
+        slots = shift + torch.arange(shift.numel(), device=shift.device)
+        columns[slots], values[slots] = operator.columns, factor * operator.values
+    return SymmetricOperator(indptr, columns, values)
 
 
 @dataclass(frozen=True)
@@ -187,35 +168,64 @@ class EdgeStructure:
 
     num_nodes: int
     indptr: Tensor  # (n + 1,)
-    rows: Tensor  # (2m,)
     columns: Tensor  # (2m,)
-    pair_of_slot: Tensor  # (2m,) the pair that a stored entry belongs to
+    places: Tensor | None  # (2m,) the pair that a stored entry belongs to; none where all weigh the same
 
     @classmethod
-    def from_pairs(cls, pairs: Tensor, num_nodes: int) -> EdgeStructure:
+    def from_pairs(cls, pairs: Tensor, num_nodes: int, *, weighted: bool = True) -> EdgeStructure:
         """From (m, 2) pairs without self pairs; repeated pairs stay apart and add up."""
-        m = pairs.shape[0]
-        rows = torch.cat([pairs[:, 0], pairs[:, 1]])
-        columns = torch.cat([pairs[:, 1], pairs[:, 0]])
-        order = torch.argsort(rows, stable=True)
-        counts = torch.bincount(rows, minlength=num_nodes)
-        indptr = F.pad(counts.cumsum(0), (1, 0))
-        return cls(num_nodes, indptr, rows[order], columns[order], order % m if m else order)
+        if pairs.device.type == "cpu" and native.library() is not None and pairs.shape[0] < 2**30:
+            return cls(num_nodes, *native.symmetric_rows(pairs, num_nodes, places=weighted))
+        ends = pairs.flatten()
+        order = torch.argsort(ends, stable=True)
+        indptr = F.pad(torch.bincount(ends, minlength=num_nodes).cumsum(0), (1, 0))
+        columns, pair_of_slot = pairs.flip(1).flatten()[order], order // 2
+        if pairs.shape[0] < 2**30:  # half the bytes, wherever they suffice
+            indptr, columns, pair_of_slot = indptr.int(), columns.int(), pair_of_slot.int()
+        return cls(num_nodes, indptr, columns, pair_of_slot if weighted else None)
 
-    def degrees(self, pair_weights: Tensor) -> Tensor:
-        """(n,) sums of the weights of each node's pairs."""
+    @property
+    def pair_of_slot(self) -> Tensor:
+        """(2m,) the pair of each stored entry."""
+        if self.places is None:
+            raise ValueError("this structure was built without the places of its pairs")
+        return self.places
+
+    @property
+    def rows(self) -> Tensor:
+        """(2m,) the row of each stored entry."""
+        nodes = torch.arange(self.num_nodes, device=self.indptr.device)
+        return torch.repeat_interleave(nodes, self.indptr.diff())
+
+    def degrees(self, pair_weights: Tensor | None = None) -> Tensor:
+        """(n,) sums of the weights of each node's pairs; how many they are, without weights."""
+        if pair_weights is None or self.places is None:
+            return self.indptr.diff().to(torch.get_default_dtype())
+        if self._by_native(pair_weights):
+            return native.degrees(self.indptr, self.places, pair_weights)
         total = pair_weights.new_zeros(self.num_nodes)
-        return total.index_add_(0, self.rows, pair_weights[self.pair_of_slot])
+        return total.index_add_(0, self.rows, pair_weights[self.places])
 
-    def scaled(self, pair_weights: Tensor, scale: Tensor) -> SymmetricOperator:
-        """diag(scale) A diag(scale) for the given weights of the pairs."""
-        values = pair_weights[self.pair_of_slot] * scale[self.rows] * scale[self.columns]
+    def scaled(self, pair_weights: Tensor | None, scale: Tensor) -> SymmetricOperator:
+        """diag(scale) A diag(scale) for the given weights of the pairs, or for weights of one."""
+        if self._by_native(scale):
+            weights = None if self.places is None else pair_weights
+            values = native.scaled_values(self.indptr, self.columns, self.places, weights, scale)
+            return SymmetricOperator(self.indptr, self.columns, values)
+        values = scale[self.rows] * scale[self.columns]
+        if pair_weights is not None and self.places is not None:
+            values = values * pair_weights[self.places]
         return SymmetricOperator(self.indptr, self.columns, values)
+
+    def _by_native(self, x: Tensor) -> bool:
+        return (
+            x.dtype == torch.float32 and native.suits(x) and self.columns.dtype == torch.int32 and not x.requires_grad
+        )
 
     def to(self, device: torch.device) -> EdgeStructure:
         """The same structure on a device."""
-        moved = (t.to(device) for t in (self.indptr, self.rows, self.columns, self.pair_of_slot))
-        return EdgeStructure(self.num_nodes, *moved)
+        places = None if self.places is None else self.places.to(device)
+        return EdgeStructure(self.num_nodes, self.indptr.to(device), self.columns.to(device), places)
 
 
 class _SparseTimesDense(torch.autograd.Function):
@@ -251,9 +261,11 @@ class SparseMatrix:
     def from_csr(cls, indptr: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> SparseMatrix:
         """From compressed rows; the places of the transpose are found once."""
         order = torch.argsort(columns, stable=True)
-        rows = torch.repeat_interleave(torch.arange(indptr.numel() - 1), indptr.diff())
+        rows = torch.repeat_interleave(torch.arange(indptr.numel() - 1, device=indptr.device), indptr.diff())
         turned = F.pad(torch.bincount(columns, minlength=num_columns).cumsum(0), (1, 0))
-        return cls(indptr, columns, values, num_columns, turned, rows[order], order)
+        places = (t.int() if columns.numel() < 2**31 else t for t in (indptr, columns, turned, rows[order]))
+        indptr, columns, turned_indptr, turned_columns = places
+        return cls(indptr, columns, values, num_columns, turned_indptr, turned_columns, order)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -21,8 +21,9 @@ from yinyan.datasets import NAMES, load, loading, ogb, planetoid, sources
 from yinyan.datasets.archives import unpack
 from yinyan.datasets.dataset import Size
 from yinyan.datasets.download import DownloadError
-from yinyan.datasets.places import Group, Places, Source, cache_folder
+from yinyan.datasets.places import Group, Places, Source
 from yinyan.errors import InputError, StoreError
+from yinyan.files import cache_folder
 
 
 @pytest.fixture(autouse=True)

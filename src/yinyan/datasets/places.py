@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +12,10 @@ from yinyan.datasets.archives import unpack
 from yinyan.datasets.digests import check_digest
 from yinyan.datasets.download import fetch
 from yinyan.errors import InputError, StoreError
+from yinyan.files import cache_folder
 from yinyan.progress import Progress
 
-__all__ = ["Group", "Places", "Source", "cache_folder"]
+__all__ = ["Group", "Places", "Source"]
 
 
 class Source(NamedTuple):
@@ -108,18 +108,6 @@ class Places:
             f"no file '{file}' in {looked}: {cure}, or place it there yourself, or name a folder that has it in the "
             "variable YINYAN_DATA"
         )
-
-
-def cache_folder() -> Path:
-    """The user's cache of downloaded data."""
-    named = os.environ.get("XDG_CACHE_HOME")
-    if named and Path(named).is_absolute():
-        return Path(named) / "yinyan"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "yinyan" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "yinyan"
-    return Path.home() / ".cache" / "yinyan"
 
 
 def _lacking(place: Path, group: Group) -> list[str]:

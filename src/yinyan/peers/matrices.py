@@ -37,7 +37,7 @@ def mean_matrix(messages: MessageGraph, hidden: Tensor | None) -> Tensor:
 def edge_index(messages: MessageGraph, hidden: Tensor | None) -> Tensor:
     """(2, ·) both directions of each visible link, sorted by target; without weights."""
     structure = messages.structure
-    both = torch.stack([structure.columns, structure.rows])
+    both = torch.stack([structure.columns.long(), structure.rows])
     return both if hidden is None else both[:, ~hidden[structure.pair_of_slot]]
 
 

@@ -146,7 +146,7 @@ def _neighbours(messages: MessageGraph, nodes: Tensor, hidden: Tensor | None) ->
     if hidden is not None:
         seen = ~hidden[structure.pair_of_slot[slot]]
         row, slot = row[seen], slot[seen]
-    return row, structure.columns[slot]
+    return row, structure.columns[slot].long()
 
 
 def _build(settings: Settings, graph: Graph, *, complete: bool) -> Model:

@@ -1,0 +1,184 @@
+"""T layers as one step of autograd: two buffers forward, two backward, and nothing kept that is not asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from yinyan import native
+from yinyan.propagation import LowRankOperator, Operator, SymmetricOperator, merged, row_dots
+
+__all__ = ["LinearLayers", "descend"]
+
+
+@dataclass(frozen=True)
+class LinearLayers:
+    """Y -> C1 Y + C2 f + Σ_k c_k S_k Y, applied T times: LAYER without a margin."""
+
+    own: Tensor  # (n, 1): C1
+    base: Tensor  # (n, 1): C2, a constant
+    factors: Tensor  # (K,): c_k, the links' positive, the non-links' negative
+    graphs: tuple[Operator, ...]  # S_k
+    num_steps: int  # T
+
+
+def descend(f: Tensor, layers: LinearLayers, *, start: Tensor | None = None, recompute: bool = False) -> Tensor:
+    """Y(T) from Y(0) = f, or from `start`; differentiable in f, `start`, C1 and the c_k.
+
+    Where C1 and the c_k are constants no Y(t) is kept for the backward pass. Where they are learned all are kept, or
+    computed again (`recompute`) at the price of T (T - 1) / 2 layers.
+    """
+    if layers.num_steps == 0:
+        return f if start is None else start
+    return _Descent.apply(f, start, layers.own, layers.factors, layers, recompute)  # type: ignore[no-any-return]
+
+
+class _Descent(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, f, start, own, factors, layers, recompute):  # type: ignore[no-untyped-def]
+        learned = ctx.needs_input_grad[2] or ctx.needs_input_grad[3]
+        passes = _Passes(layers)
+        f = f.contiguous()
+        y = f if start is None else start.contiguous()
+        kept: list[Tensor] = [y]
+        spare: list[Tensor] = []
+        for _ in range(layers.num_steps):
+            out = spare.pop() if spare else torch.empty_like(y)
+            passes.forward(y, f, out)
+            if len(kept) > 1 and not (learned and not recompute):
+                spare.append(kept.pop())  # of the steps between only the last two are held
+            y = out
+            kept.append(y)
+        y = kept.pop()
+        ctx.passes, ctx.recompute = passes, recompute
+        ctx.f_is_start = start is None
+        ctx.save_for_backward(
+            f if learned else None, *(kept if learned and not recompute else kept[:1] if learned else [])
+        )
+        return y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        passes, steps = ctx.passes, ctx.passes.layers.num_steps
+        f, *kept = ctx.saved_tensors
+        learned = f is not None
+        grad = grad.contiguous()
+        to_f = torch.zeros(
+            grad.shape, dtype=torch.float32 if grad.dtype == torch.bfloat16 else grad.dtype, device=grad.device
+        )
+        to_own, to_factors = torch.zeros_like(passes.layers.own), torch.zeros_like(passes.layers.factors)
+        spare: list[Tensor] = []
+        g = grad
+        for t in reversed(range(steps)):
+            out = spare.pop() if spare else torch.empty_like(g)
+            y = None
+            if learned:
+                y = passes.run(kept[0], f, t) if ctx.recompute else kept[t]
+                to_own += row_dots(g, y).to(to_own.dtype)[:, None]
+            dots = passes.backward(g, out, to_f, y)
+            if dots is not None:
+                to_factors += dots.to(to_factors.dtype)
+            if g is not grad:
+                spare.append(g)
+            g = out
+        if ctx.f_is_start:
+            to_f += g
+        to_start = None if ctx.f_is_start else g
+        return to_f.to(grad.dtype), to_start, to_own if learned else None, to_factors if learned else None, None, None
+
+
+class _Passes:
+    """The passes over one set of layers: compiled where that can be, else by torch."""
+
+    def __init__(self, layers: LinearLayers) -> None:
+        self.layers = layers
+        self.factors = layers.factors.tolist()
+        self.sparse = [g for g in layers.graphs if isinstance(g, SymmetricOperator)]
+        self.low_rank = [
+            (g, c) for g, c in zip(layers.graphs, self.factors, strict=True) if isinstance(g, LowRankOperator)
+        ]
+        self.matrices = [
+            native.Csr(g.indptr, g.columns, g.values, c)
+            for g, c in zip(layers.graphs, self.factors, strict=True)
+            if isinstance(g, SymmetricOperator)
+        ]
+        self.own = layers.own.detach()
+        for graph, factor in self.low_rank:
+            self.own = self.own + factor * graph.diagonal[:, None]
+        self.own, self.base = self.own.contiguous(), layers.base.contiguous()
+        self._merged: SymmetricOperator | None = None
+
+    def forward(self, y: Tensor, f: Tensor, out: Tensor) -> None:
+        """out = C1 y + C2 f + Σ_k c_k S_k y."""
+        self._pass(y, out, f=f)
+
+    def backward(self, g: Tensor, out: Tensor, to_f: Tensor, y: Tensor | None) -> Tensor | None:
+        """The same of a gradient, which adds C2 g to f's; with `y`, (K,) <y, S_k g>, the gradients of the c_k."""
+        return self._pass(g, out, to_f=to_f, other=y)
+
+    def run(self, start: Tensor, f: Tensor, steps: int) -> Tensor:
+        """Y after some steps, again."""
+        y, buffers = start, [torch.empty_like(start) for _ in range(min(steps, 2))]
+        for t in range(steps):
+            self.forward(y, f, buffers[t % 2])
+            y = buffers[t % 2]
+        return y
+
+    def _pass(
+        self,
+        x: Tensor,
+        out: Tensor,
+        *,
+        f: Tensor | None = None,
+        to_f: Tensor | None = None,
+        other: Tensor | None = None,
+    ) -> Tensor | None:
+        if native.suits(x, *self.matrices) and self.own.dtype == torch.float32:
+            dots = native.layer(
+                x, out, self.matrices, own=self.own, base=self.base, f=f, gathered=to_f, other=other,
+                low_rank=self._factors(x),
+            )  # fmt: skip
+        else:
+            self._plain_pass(x, out, f, to_f)
+            dots = None
+        return None if other is None else self._dots(x, other, dots)
+
+    def _factors(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
+        """All low-rank graphs as one U V: U with the factors, V = C (Uᵀ x)."""
+        if not self.low_rank:
+            return None
+        left = torch.cat([c * g.factors for g, c in self.low_rank], dim=1)
+        right = torch.cat([g.core @ native.project(x, g.factors.contiguous()) for g, _ in self.low_rank])
+        return left, right
+
+    def _plain_pass(self, x: Tensor, out: Tensor, f: Tensor | None, to_f: Tensor | None) -> None:
+        exact = x.float() if x.dtype == torch.bfloat16 else x
+        total = self.own * exact
+        if f is not None:
+            total.addcmul_(self.base, f.to(exact.dtype))
+        if to_f is not None:
+            to_f.addcmul_(self.base, exact)
+        if self._merged is None and self.sparse:
+            one = len(self.sparse) == 1
+            self._merged = self.sparse[0] if one else merged(self.sparse, [m.factor for m in self.matrices])
+        if self._merged is not None:
+            self._merged.add_product(total, exact, self.matrices[0].factor if len(self.sparse) == 1 else 1.0)
+        for graph, factor in self.low_rank:
+            total.addmm_(graph.factors, graph.core @ (graph.factors.T @ exact), alpha=factor)
+        out.copy_(total)
+
+    def _dots(self, x: Tensor, other: Tensor, dots: Tensor | None) -> Tensor:
+        """(K,) <other, S_k x>, in the order of the graphs."""
+        ready = iter(() if dots is None else dots.unbind())
+        found = []
+        for graph in self.layers.graphs:
+            if dots is not None and isinstance(graph, SymmetricOperator):
+                found.append(next(ready))
+            else:
+                exact, against = (t.float() if t.dtype == torch.bfloat16 else t for t in (x, other))
+                found.append(graph.inner(against, exact, row_dots(against, exact)).double())
+        return torch.stack(found)

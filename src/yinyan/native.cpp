@@ -1,0 +1,288 @@
+// The layer over compressed rows, and what is built anew at each step: negative graphs, degrees, values.
+//
+// Every function works on a range [begin, end) of rows, so that the caller's threads need no lock, and the order of
+// each sum is the order of the stored entries: results do not depend on the number of threads.
+#include <cstdint>
+#include <cstring>
+
+namespace {
+
+constexpr int kLanes = 16;    // floats worked on at once; compilers lower it to what the processor has
+constexpr int kAhead = 12;    // entries whose rows are asked for in advance
+typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
+typedef uint16_t HalfLanes __attribute__((vector_size(2 * kLanes), aligned(2)));
+typedef uint32_t WholeLanes __attribute__((vector_size(4 * kLanes), aligned(4)));
+
+struct Float32 {
+  using Stored = float;
+  static Lanes load(const float* at) { return *reinterpret_cast<const Lanes*>(at); }
+  static void store(float* at, Lanes x) { *reinterpret_cast<Lanes*>(at) = x; }
+  static float load_one(const float* at) { return *at; }
+  static void store_one(float* at, float x) { *at = x; }
+};
+
+struct BFloat16 {  // the upper half of a float32, rounded to nearest, ties to even
+  using Stored = uint16_t;
+  static Lanes load(const uint16_t* at) {
+    WholeLanes bits = __builtin_convertvector(*reinterpret_cast<const HalfLanes*>(at), WholeLanes) << 16;
+    return (Lanes)bits;  // the same bits, not the same numbers
+  }
+  static void store(uint16_t* at, Lanes x) {
+    WholeLanes bits = (WholeLanes)x;
+    bits += 0x7FFFu + ((bits >> 16) & 1u);
+    *reinterpret_cast<HalfLanes*>(at) = __builtin_convertvector(bits >> 16, HalfLanes);
+  }
+  static float load_one(const uint16_t* at) {
+    uint32_t bits = uint32_t(*at) << 16;
+    float x;
+    std::memcpy(&x, &bits, 4);
+    return x;
+  }
+  static void store_one(uint16_t* at, float x) {
+    uint32_t bits;
+    std::memcpy(&bits, &x, 4);
+    *at = uint16_t((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+  }
+};
+
+}  // namespace
+
+extern "C" {
+
+struct Matrix {
+  const int32_t* indptr;   // (rows + 1,)
+  const int32_t* columns;  // (nnz,)
+  const float* values;     // (nnz,)
+  float factor;
+  int32_t last;            // nnz - 1
+};
+
+struct Layer {
+  int64_t size;            // d, the length of a row
+  const void* x;           // (columns, d)
+  const float* own;        // (rows,) or none
+  const float* base;       // (rows,) or none
+  const void* f;           // (rows, d) or none: base_i f_i is added
+  float* gathered;         // (rows, d) or none: base_i x_i is added to it
+  const Matrix* matrices;
+  int64_t num_matrices;
+  const void* other;       // (rows, d) or none: its inner product with each matrix's part is taken
+  const float* left;       // (rows, rank) or none: a low-rank matrix's first factor
+  const float* right;      // (rank, d)
+  int64_t rank;
+  void* out;               // (rows, d)
+  void* part;              // (rows, d) or none: the last matrix's own part, without its factor
+};
+
+}  // extern "C"
+
+namespace {
+
+// One block of `Width` columns of row i. `dots` collects <other, S_k x> for each matrix k.
+template <class Kind, int Width>
+void block(const Layer& layer, int64_t i, int64_t column, double* dots) {
+  using Stored = typename Kind::Stored;
+  constexpr int kParts = Width / kLanes;
+  const int64_t d = layer.size;
+  const Stored* x = static_cast<const Stored*>(layer.x) + column;
+  Lanes total[kParts];
+#pragma GCC unroll 16
+  for (int p = 0; p < kParts; ++p) total[p] = Lanes{};
+  if (layer.own) {
+    const float own = layer.own[i];
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) total[p] += own * Kind::load(x + i * d + p * kLanes);
+  }
+  if (layer.f) {
+    const float base = layer.base[i];
+    const Stored* f = static_cast<const Stored*>(layer.f) + i * d + column;
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) total[p] += base * Kind::load(f + p * kLanes);
+  }
+  if (layer.gathered) {
+    const float base = layer.base[i];
+    float* gathered = layer.gathered + i * d + column;
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p)
+      Float32::store(gathered + p * kLanes,
+                     Float32::load(gathered + p * kLanes) + base * Kind::load(x + i * d + p * kLanes));
+  }
+  for (int64_t r = 0; r < layer.rank; ++r) {
+    const float left = layer.left[i * layer.rank + r];
+    const float* right = layer.right + r * d + column;
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) total[p] += left * Float32::load(right + p * kLanes);
+  }
+  for (int64_t k = 0; k < layer.num_matrices; ++k) {
+    const Matrix& m = layer.matrices[k];
+    Lanes sum[kParts];
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) sum[p] = Lanes{};
+    const int32_t last = m.indptr[i + 1];
+    for (int32_t e = m.indptr[i]; e < last; ++e) {
+      const int32_t next = e + kAhead < m.last ? e + kAhead : m.last;
+      const char* ahead = reinterpret_cast<const char*>(x + int64_t(m.columns[next]) * d);
+#pragma GCC unroll 16
+      for (int line = 0; line < int(Width * sizeof(Stored)); line += 64) __builtin_prefetch(ahead + line);
+      const float value = m.values[e];
+      const Stored* row = x + int64_t(m.columns[e]) * d;
+#pragma GCC unroll 16
+      for (int p = 0; p < kParts; ++p) sum[p] += value * Kind::load(row + p * kLanes);
+    }
+    if (layer.other) {
+      const Stored* other = static_cast<const Stored*>(layer.other) + i * d + column;
+      Lanes dot{};
+#pragma GCC unroll 16
+      for (int p = 0; p < kParts; ++p) dot += sum[p] * Kind::load(other + p * kLanes);
+      float sum_of_lanes = 0;
+      for (int lane = 0; lane < kLanes; ++lane) sum_of_lanes += dot[lane];
+      dots[k] += sum_of_lanes;
+    }
+    if (layer.part && k + 1 == layer.num_matrices) {
+      Stored* part = static_cast<Stored*>(layer.part) + i * d + column;
+#pragma GCC unroll 16
+      for (int p = 0; p < kParts; ++p) Kind::store(part + p * kLanes, sum[p]);
+    }
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) total[p] += m.factor * sum[p];
+  }
+  Stored* out = static_cast<Stored*>(layer.out) + i * d + column;
+#pragma GCC unroll 16
+  for (int p = 0; p < kParts; ++p) Kind::store(out + p * kLanes, total[p]);
+}
+
+// The columns that fill no block, one by one.
+template <class Kind>
+void rest(const Layer& layer, int64_t i, int64_t column, double* dots) {
+  using Stored = typename Kind::Stored;
+  const int64_t d = layer.size;
+  const Stored* x = static_cast<const Stored*>(layer.x);
+  for (; column < d; ++column) {
+    const float own_x = (layer.own || layer.gathered) ? Kind::load_one(x + i * d + column) : 0.0f;
+    float total = layer.own ? layer.own[i] * own_x : 0.0f;
+    if (layer.f) total += layer.base[i] * Kind::load_one(static_cast<const Stored*>(layer.f) + i * d + column);
+    if (layer.gathered) layer.gathered[i * d + column] += layer.base[i] * own_x;
+    for (int64_t r = 0; r < layer.rank; ++r)
+      total += layer.left[i * layer.rank + r] * layer.right[r * d + column];
+    for (int64_t k = 0; k < layer.num_matrices; ++k) {
+      const Matrix& m = layer.matrices[k];
+      float sum = 0;
+      for (int32_t e = m.indptr[i]; e < m.indptr[i + 1]; ++e)
+        sum += m.values[e] * Kind::load_one(x + int64_t(m.columns[e]) * d + column);
+      if (layer.other)
+        dots[k] += sum * Kind::load_one(static_cast<const Stored*>(layer.other) + i * d + column);
+      if (layer.part && k + 1 == layer.num_matrices)
+        Kind::store_one(static_cast<Stored*>(layer.part) + i * d + column, sum);
+      total += m.factor * sum;
+    }
+    Kind::store_one(static_cast<Stored*>(layer.out) + i * d + column, total);
+  }
+}
+
+template <class Kind>
+void rows(const Layer& layer, int64_t begin, int64_t end, double* dots) {
+  const int64_t d = layer.size;
+  for (int64_t i = begin; i < end; ++i) {
+    int64_t column = 0;
+    for (; column + 128 <= d; column += 128) block<Kind, 128>(layer, i, column, dots);
+    if (column + 64 <= d) block<Kind, 64>(layer, i, column, dots), column += 64;
+    if (column + 32 <= d) block<Kind, 32>(layer, i, column, dots), column += 32;
+    if (column + 16 <= d) block<Kind, 16>(layer, i, column, dots), column += 16;
+    if (column < d) rest<Kind>(layer, i, column, dots);
+  }
+}
+
+// sums (rank, d) += leftᵀ x over a range of rows. Short sums in float32, long ones in float64.
+template <class Kind>
+void project(const typename Kind::Stored* x, const float* left, int64_t rank, int64_t d, int64_t begin, int64_t end,
+             double* sums) {
+  constexpr int64_t kRows = 256, kColumns = 128;
+  float partial[kColumns];
+  for (int64_t first = begin; first < end; first += kRows) {
+    const int64_t last = first + kRows < end ? first + kRows : end;
+    for (int64_t column = 0; column < d; column += kColumns) {
+      const int64_t width = column + kColumns < d ? kColumns : d - column;
+      for (int64_t r = 0; r < rank; ++r) {
+        for (int64_t c = 0; c < width; ++c) partial[c] = 0;
+        for (int64_t i = first; i < last; ++i) {
+          const float weight = left[i * rank + r];
+          const typename Kind::Stored* row = x + i * d + column;
+          int64_t c = 0;
+          for (; c + kLanes <= width; c += kLanes)
+            Float32::store(partial + c, Float32::load(partial + c) + weight * Kind::load(row + c));
+          for (; c < width; ++c) partial[c] += weight * Kind::load_one(row + c);
+        }
+        for (int64_t c = 0; c < width; ++c) sums[r * d + column + c] += partial[c];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+void project_float32(const float* x, const float* left, int64_t rank, int64_t d, int64_t begin, int64_t end,
+                     double* sums) {
+  project<Float32>(x, left, rank, d, begin, end, sums);
+}
+
+void project_bfloat16(const uint16_t* x, const float* left, int64_t rank, int64_t d, int64_t begin, int64_t end,
+                      double* sums) {
+  project<BFloat16>(x, left, rank, d, begin, end, sums);
+}
+
+void layer_float32(const Layer* layer, int64_t begin, int64_t end, double* dots) {
+  rows<Float32>(*layer, begin, end, dots);
+}
+
+void layer_bfloat16(const Layer* layer, int64_t begin, int64_t end, double* dots) {
+  rows<BFloat16>(*layer, begin, end, dots);
+}
+
+// How many of (m, 2) pairs each node of [begin, end) belongs to.
+void count_ends(const int64_t* pairs, int64_t m, int64_t begin, int64_t end, int32_t* counts) {
+  for (int64_t i = begin; i < end; ++i) counts[i] = 0;
+  for (int64_t e = 0; e < 2 * m; ++e)
+    if (pairs[e] >= begin && pairs[e] < end) ++counts[pairs[e]];
+}
+
+// The other ends of each node's pairs, and the pairs' numbers if asked for; `next` is where each row goes on.
+void place_ends(const int64_t* pairs, int64_t m, int64_t begin, int64_t end, int32_t* next, int32_t* columns,
+                int32_t* pair_of_slot) {
+  for (int64_t e = 0; e < m; ++e) {
+    const int64_t a = pairs[2 * e], b = pairs[2 * e + 1];
+    if (a >= begin && a < end) {
+      if (pair_of_slot) pair_of_slot[next[a]] = int32_t(e);
+      columns[next[a]++] = int32_t(b);
+    }
+    if (b >= begin && b < end) {
+      if (pair_of_slot) pair_of_slot[next[b]] = int32_t(e);
+      columns[next[b]++] = int32_t(a);
+    }
+  }
+}
+
+// Sums of the weights of each node's pairs.
+void sum_weights(const int32_t* indptr, const int32_t* pair_of_slot, const float* weights, int64_t begin, int64_t end,
+                 float* sums) {
+  for (int64_t i = begin; i < end; ++i) {
+    double sum = 0;
+    for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e) sum += weights[pair_of_slot[e]];
+    sums[i] = float(sum);
+  }
+}
+
+// scale_i w_ij scale_j, the weights all one if there are none.
+void scale_values(const int32_t* indptr, const int32_t* columns, const int32_t* pair_of_slot, const float* weights,
+                  const float* scale, int64_t begin, int64_t end, float* values) {
+  for (int64_t i = begin; i < end; ++i) {
+    const float own = scale[i];
+    if (weights)
+      for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e)
+        values[e] = weights[pair_of_slot[e]] * own * scale[columns[e]];
+    else
+      for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e) values[e] = own * scale[columns[e]];
+  }
+}
+}

@@ -1,0 +1,304 @@
+"""Compiled kernels for the CPU: built once by the machine's own compiler, and done without where there is none."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from yinyan.files import cache_folder
+
+__all__ = ["Csr", "degrees", "layer", "library", "project", "scaled_values", "suits", "symmetric_rows", "why_not"]
+
+_SOURCE = Path(__file__).with_name("native.cpp")
+_FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=fast")
+_FOR_THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes
+_COMPILERS = ("c++", "g++", "clang++")
+_COMPILE_SECONDS = 120
+
+_STORED = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+_WORK = 1 << 19  # multiplications worth a thread's while
+_RANGES = 64  # at most, so that threads that finish early find more to do
+_MOST_ENTRIES = 2**31 - 1  # places are 32 bits wide
+
+
+class Csr(NamedTuple):
+    """A matrix in compressed rows with 32-bit places, and a factor that all of it is multiplied by."""
+
+    indptr: Tensor  # (rows + 1,) int32
+    columns: Tensor  # (nnz,) int32
+    values: Tensor  # (nnz,) float32
+    factor: float = 1.0
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = (
+        ("indptr", ctypes.c_void_p),
+        ("columns", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
+        ("factor", ctypes.c_float),
+        ("last", ctypes.c_int32),
+    )
+
+
+class _Layer(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_int64),
+        ("x", ctypes.c_void_p),
+        ("own", ctypes.c_void_p),
+        ("base", ctypes.c_void_p),
+        ("f", ctypes.c_void_p),
+        ("gathered", ctypes.c_void_p),
+        ("matrices", ctypes.POINTER(_Matrix)),
+        ("num_matrices", ctypes.c_int64),
+        ("other", ctypes.c_void_p),
+        ("left", ctypes.c_void_p),
+        ("right", ctypes.c_void_p),
+        ("rank", ctypes.c_int64),
+        ("out", ctypes.c_void_p),
+        ("part", ctypes.c_void_p),
+    )
+
+
+def suits(x: Tensor, *matrices: Csr) -> bool:
+    """Whether the compiled layer can multiply these."""
+    return (
+        x.device.type == "cpu"
+        and x.dtype in _STORED
+        and all(m.values.dtype == torch.float32 and m.columns.dtype == m.indptr.dtype == torch.int32 for m in matrices)
+        and library() is not None
+    )
+
+
+def layer(
+    x: Tensor,
+    out: Tensor,
+    matrices: Sequence[Csr],
+    *,
+    own: Tensor | None = None,
+    base: Tensor | None = None,
+    f: Tensor | None = None,
+    gathered: Tensor | None = None,
+    other: Tensor | None = None,
+    low_rank: tuple[Tensor, Tensor] | None = None,
+    part: Tensor | None = None,
+) -> Tensor:
+    """out = own x + base f + Σ_k factor_k S_k x + U V, in one pass over the rows of `out`.
+
+    Besides, if asked for: gathered += base x; part = S_K x of the last matrix. Returns (K,) <other, S_k x>.
+    """
+    built = library()
+    if built is None:
+        raise RuntimeError(f"there are no compiled kernels: {why_not()}")
+    tensors = [t for t in (x, out, own, base, f, gathered, other, part, *(low_rank or ())) if t is not None]
+    if not all(t.is_contiguous() for t in tensors):
+        raise ValueError("the compiled layer reads contiguous tensors only")
+    parts = (_Matrix * max(1, len(matrices)))(
+        *(_Matrix(*map(_at, m[:3]), m.factor, m.columns.numel() - 1) for m in matrices)
+    )
+    left, right = low_rank or (None, None)
+    task = _Layer(
+        x.shape[1], *map(_at, (x, own, base, f, gathered)), parts, len(matrices), *map(_at, (other, left, right)),
+        0 if left is None else left.shape[1], _at(out), _at(part),
+    )  # fmt: skip
+    ranges = _ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1])
+    dots = torch.zeros(len(ranges), max(1, len(matrices)), dtype=torch.float64)
+    function = getattr(built, f"layer_{_STORED[x.dtype]}")
+    _run(
+        [
+            functools.partial(function, ctypes.byref(task), begin, end, dots[place].data_ptr())
+            for place, (begin, end) in enumerate(ranges)
+        ]
+    )
+    return dots.sum(0)[: len(matrices)]
+
+
+def project(x: Tensor, left: Tensor) -> Tensor:
+    """(r, d) Uᵀ x for U (n × r): one reading of x, in a fixed order."""
+    built = library()
+    assert_built(built)
+    (n, d), rank = x.shape, left.shape[1]
+    ranges = _ranges(n, [], d)
+    sums = torch.zeros(len(ranges), rank, d, dtype=torch.float64)
+    function = getattr(built, f"project_{_STORED[x.dtype]}")
+    _run(
+        [
+            functools.partial(function, _at(x), _at(left), rank, d, begin, end, sums[place].data_ptr())
+            for place, (begin, end) in enumerate(ranges)
+        ]
+    )
+    return sums.sum(0).float()
+
+
+def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Compressed rows of the symmetric matrix of (m, 2) pairs, and the pair of each entry: a counting sort."""
+    built, m = library(), pairs.shape[0]
+    if built is None or 2 * m > _MOST_ENTRIES:
+        raise RuntimeError(why_not() or f"{m:,} pairs are too many for 32-bit places")
+    pairs = pairs.contiguous()
+    counts = torch.empty(num_nodes, dtype=torch.int32)
+    workers = torch.get_num_threads() if m > 50_000 else 1
+    ranges = [(num_nodes * w // workers, num_nodes * (w + 1) // workers) for w in range(workers)]
+    _run([functools.partial(built.count_ends, _at(pairs), m, b, e, _at(counts)) for b, e in ranges])
+    indptr = torch.zeros(num_nodes + 1, dtype=torch.int32)
+    torch.cumsum(counts, 0, dtype=torch.int32, out=indptr[1:])
+    columns = torch.empty(2 * m, dtype=torch.int32)
+    pair_of_slot = torch.empty(2 * m, dtype=torch.int32) if places else None
+    following = indptr[:-1].clone()
+    ends = (_at(following), _at(columns), _at(pair_of_slot))
+    _run([functools.partial(built.place_ends, _at(pairs), m, b, e, *ends) for b, e in ranges])
+    return indptr, columns, pair_of_slot
+
+
+def degrees(indptr: Tensor, pair_of_slot: Tensor, weights: Tensor) -> Tensor:
+    """(n,) sums of the weights of each node's pairs."""
+    built = library()
+    assert_built(built)
+    sums = torch.empty(indptr.numel() - 1)
+    pointers = (_at(indptr), _at(pair_of_slot), _at(weights))
+    ranges = _ranges(sums.numel(), [indptr], 1)
+    _run([functools.partial(built.sum_weights, *pointers, b, e, _at(sums)) for b, e in ranges])  # type: ignore[union-attr]
+    return sums
+
+
+def scaled_values(
+    indptr: Tensor, columns: Tensor, pair_of_slot: Tensor | None, weights: Tensor | None, scale: Tensor
+) -> Tensor:
+    """(nnz,) scale_i w_ij scale_j, in the order of the entries."""
+    built = library()
+    assert_built(built)
+    values = torch.empty(columns.numel())
+    pointers = tuple(map(_at, (indptr, columns, pair_of_slot, weights, scale)))
+    ranges = _ranges(indptr.numel() - 1, [indptr], 2)
+    _run([functools.partial(built.scale_values, *pointers, b, e, _at(values)) for b, e in ranges])  # type: ignore[union-attr]
+    return values
+
+
+def assert_built(built: ctypes.CDLL | None) -> None:
+    """Refuse to go on without kernels."""
+    if built is None:
+        raise RuntimeError(f"there are no compiled kernels: {why_not()}")
+
+
+def why_not() -> str | None:
+    """Why there are no compiled kernels; None where there are."""
+    return _load()[1]
+
+
+def library() -> ctypes.CDLL | None:
+    """The compiled kernels; None where they are switched off (YINYAN_NATIVE=0) or cannot be built."""
+    return _load()[0]
+
+
+@functools.cache
+def _load() -> tuple[ctypes.CDLL | None, str | None]:
+    if os.environ.get("YINYAN_NATIVE", "1") == "0":
+        return None, "switched off by YINYAN_NATIVE=0"
+    compiler = next((found for name in _COMPILERS if (found := shutil.which(os.environ.get("CXX") or name))), None)
+    if compiler is None:
+        return None, "there is no C++ compiler on the path"
+    try:
+        built = ctypes.CDLL(str(_built(compiler)))
+    except (OSError, subprocess.SubprocessError) as error:
+        return None, f"{compiler} could not build them: {error}"
+    long = ctypes.c_int64
+    pointer = ctypes.c_void_p
+    for name in _STORED.values():
+        getattr(built, f"layer_{name}").argtypes = (pointer, long, long, pointer)
+        getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
+    built.count_ends.argtypes = (pointer, long, long, long, pointer)
+    built.place_ends.argtypes = (pointer, long, long, long, pointer, pointer, pointer)
+    built.sum_weights.argtypes = (pointer, pointer, pointer, long, long, pointer)
+    built.scale_values.argtypes = (pointer, pointer, pointer, pointer, pointer, long, long, pointer)
+    return (built, None) if _is_right(built) else (None, f"what {compiler} built gives wrong sums")
+
+
+def _built(compiler: str) -> Path:
+    """The compiled library in the cache, named after everything that it depends on."""
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
+    what = _SOURCE.read_bytes() + version + repr(_FLAGS).encode() + _processor().encode()
+    target = cache_folder() / "native" / f"{hashlib.sha256(what).hexdigest()[:24]}.so"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder) / "kernels.so"
+        for tuned in _FOR_THIS_PROCESSOR:
+            command = [compiler, *_FLAGS, *tuned, str(_SOURCE), "-o", str(made)]
+            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS)
+            if done.returncode == 0:
+                break
+        else:
+            raise OSError(done.stderr.decode(errors="replace").strip()[-300:])
+        made.replace(target)  # at once: a second process sees all of it or nothing
+    return target
+
+
+def _processor() -> str:
+    """What code for 'this processor' may rely on: a cache can be shared between machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.platform() + platform.processor()
+    return platform.machine() + "".join(sorted({line for line in lines if line.startswith(("flags", "Features"))}))
+
+
+def _is_right(built: ctypes.CDLL) -> bool:
+    """A small sum whose answer is known: [[1, 2], [3, 4]] summed over both rows, in the column tail's code."""
+    x = torch.arange(1.0, 35.0).view(2, 17)
+    out = torch.empty(1, 17)
+    indptr, columns, values = (
+        torch.tensor([0, 2], dtype=torch.int32),
+        torch.tensor([0, 1], dtype=torch.int32),
+        torch.ones(2),
+    )
+    matrix = (_Matrix * 1)(_Matrix(_at(indptr), _at(columns), _at(values), 1.0, 1))
+    task = _Layer(17, _at(x), None, None, None, None, matrix, 1, None, None, None, 0, _at(out), None)
+    built.layer_float32(ctypes.byref(task), 0, 1, torch.zeros(1, dtype=torch.float64).data_ptr())
+    return torch.equal(out[0], x.sum(0))
+
+
+def _at(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _ranges(num_rows: int, indptrs: Sequence[Tensor], width: int) -> list[tuple[int, int]]:
+    """Ranges of rows with about as much work each; how many depends on the work alone, not on the threads."""
+    entries = sum(int(p[-1]) for p in indptrs) + num_rows
+    count = int(min(_RANGES, max(1, entries * width // _WORK), max(1, num_rows)))
+    if count == 1:
+        return [(0, num_rows)]
+    work = torch.arange(num_rows + 1)
+    for indptr in indptrs:
+        work += indptr
+    bounds = torch.searchsorted(work, torch.arange(1, count) * entries // count).tolist()
+    return list(zip([0, *bounds], [*bounds, num_rows], strict=True))
+
+
+def _run(tasks: list[Callable[[], object]]) -> None:
+    """All tasks, by as many threads as torch uses; the kernels let go of the interpreter."""
+    threads = min(torch.get_num_threads(), len(tasks))
+    if threads <= 1:
+        for task in tasks:
+            task()
+        return
+    for done in [_pool(threads, os.getpid()).submit(task) for task in tasks]:
+        done.result()
+
+
+@functools.lru_cache(maxsize=4)
+def _pool(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads of this process (a fork has none of its parent's)."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="yinyan")

@@ -1,0 +1,162 @@
+"""T layers at once, against the dense formula, with the compiled kernels and without them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from yinyan import native
+from yinyan.descent import LinearLayers, descend
+from yinyan.propagation import EdgeStructure, LowRankOperator, Operator, inverse_or_zero
+
+NUM_NODES = 40  # node 0 is a hub, the last three have no edge
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "plain":
+        monkeypatch.setattr(native, "library", lambda: None)
+    elif native.library() is None:
+        pytest.skip(f"no compiled kernels: {native.why_not()}")
+    return str(request.param)
+
+
+def pairs(seed: int, count: int = 90) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randint(NUM_NODES - 3, (count, 2), generator=generator)
+    hub = torch.stack([torch.zeros(30, dtype=torch.long), torch.arange(1, 31)], dim=1)
+    drawn = torch.cat([drawn, hub])
+    return drawn[drawn[:, 0] != drawn[:, 1]]
+
+
+def sparse(seed: int, dtype: torch.dtype) -> Operator:
+    """A weighted normalised graph."""
+    links = pairs(seed)
+    weights = torch.rand(len(links), generator=torch.Generator().manual_seed(seed), dtype=dtype) + 0.1
+    structure = EdgeStructure.from_pairs(links, NUM_NODES)
+    return structure.scaled(weights, inverse_or_zero(structure.degrees(weights)).sqrt())
+
+
+def low_rank(seed: int, dtype: torch.dtype) -> Operator:
+    generator = torch.Generator().manual_seed(seed)
+    diagonal, factors, core = (torch.randn(*shape, generator=generator, dtype=dtype) / 8 for shape in
+                               ((NUM_NODES,), (NUM_NODES, 3), (3, 3)))  # fmt: skip
+    return LowRankOperator(diagonal, factors, core + core.T)
+
+
+def graphs(kind: str, dtype: torch.dtype) -> tuple[Operator, ...]:
+    made = {"links": (), "sampled": (sparse(2, dtype),), "expected": (low_rank(3, dtype),),
+            "several": (sparse(2, dtype), low_rank(3, dtype), sparse(4, dtype))}  # fmt: skip
+    return (sparse(1, dtype), *made[kind])
+
+
+def dense(operator: Operator, dtype: torch.dtype) -> Tensor:
+    return operator.product(torch.eye(NUM_NODES, dtype=dtype))
+
+
+def inputs(num_graphs: int, size: int, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(7)
+    shapes = ((NUM_NODES, size), (NUM_NODES, size), (NUM_NODES, 1), (num_graphs,), (NUM_NODES, 1))
+    return tuple(torch.randn(*shape, generator=generator, dtype=dtype) for shape in shapes)
+
+
+def reference(
+    f: Tensor, start: Tensor, own: Tensor, base: Tensor, factors: Tensor, matrices: list[Tensor], steps: int
+) -> Tensor:
+    y = start
+    for _ in range(steps):
+        y = own * y + base * f + sum(c * (matrix @ y) for c, matrix in zip(factors, matrices, strict=True))
+    return y
+
+
+@pytest.mark.parametrize("kind", ["links", "sampled", "expected", "several"])
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+@pytest.mark.parametrize("size", [1, 15, 16, 100, 128, 300])
+def test_equals_the_formula_with_its_gradients(kernels: str, kind: str, steps: int, size: int) -> None:
+    used = graphs(kind, torch.float32)
+    f, start, own, factors, base = inputs(len(used), size, torch.float32)
+    learned = [t.requires_grad_() for t in (f, start, own, factors)]
+    matrices = [dense(graph, torch.float32) for graph in used]
+    wanted = reference(f, start, own, base, factors, matrices, steps)
+    toward = torch.randn(NUM_NODES, size, generator=torch.Generator().manual_seed(9))
+    plain = torch.autograd.grad(wanted, learned, toward, allow_unused=True, materialize_grads=True)
+    for recompute in (False, True):
+        got = descend(f, LinearLayers(own, base, factors, used, steps), start=start, recompute=recompute)
+        torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+        ours = torch.autograd.grad(got, learned, toward, allow_unused=True, materialize_grads=True)
+        for mine, theirs in zip(ours, plain, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5 * max(1.0, float(theirs.abs().max())))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_starts_from_f_without_another_start(kernels: str, steps: int) -> None:
+    used = graphs("sampled", torch.float32)
+    f, _, own, factors, base = inputs(2, 20, torch.float32)
+    f.requires_grad_()
+    layers = LinearLayers(own, base, factors, used, steps)
+    toward = torch.randn(NUM_NODES, 20)
+    alone, twice = descend(f, layers), descend(f, layers, start=f)
+    torch.testing.assert_close(alone, twice, rtol=0, atol=0)
+    (mine,), (theirs,) = (torch.autograd.grad(y, [f], toward) for y in (alone, twice))
+    torch.testing.assert_close(mine, theirs)
+
+
+def test_gradients_pass_a_numerical_check() -> None:
+    used = graphs("several", torch.float64)
+    f, start, own, factors, base = inputs(len(used), 2, torch.float64)
+
+    def through(f: Tensor, start: Tensor, own: Tensor, factors: Tensor) -> Tensor:
+        return descend(f, LinearLayers(own, base, factors, used, 2), start=start)
+
+    assert gradcheck(through, [t.requires_grad_() for t in (f, start, own, factors)])
+
+
+def test_half_precision_stores_half_and_sums_in_full(kernels: str) -> None:
+    used = graphs("several", torch.float32)
+    f, _, own, factors, base = inputs(len(used), 70, torch.float32)
+    half = f.bfloat16().requires_grad_()
+    got = descend(half, LinearLayers(own, base, factors, used, 1))
+    assert got.dtype == torch.bfloat16
+    exact = half.detach().float()
+    matrices = [dense(graph, torch.float32) for graph in used]
+    wanted = reference(exact, exact, own, base, factors, matrices, 1)
+    torch.testing.assert_close(got.float(), wanted, rtol=2**-8, atol=1e-5)  # one rounding, of the result
+    got.float().sum().backward()
+    assert half.grad is not None and half.grad.dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("learned", [False, True])
+def test_keeps_no_steps_where_nothing_but_f_is_learned(kernels: str, learned: bool) -> None:
+    used = graphs("sampled", torch.float32)
+    f, _, own, factors, base = inputs(2, 8, torch.float32)
+    f.requires_grad_()
+    factors.requires_grad_(learned)
+    kept: list[Tensor] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        kept.append(tensor)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        descend(f, LinearLayers(own, base, factors, used, 4))
+    assert sum(t.shape == f.shape for t in kept) == (5 if learned else 0)
+
+
+def test_fixed_weights_get_no_gradient() -> None:
+    used = graphs("sampled", torch.float32)
+    f, _, own, factors, base = inputs(2, 8, torch.float32)
+    descend(f.requires_grad_(), LinearLayers(own, base, factors, used, 2)).sum().backward()
+    assert f.grad is not None
+    assert own.grad is None
+    assert factors.grad is None
+
+
+def test_a_second_derivative_is_refused() -> None:
+    used = graphs("links", torch.float32)
+    f, _, own, factors, base = inputs(1, 8, torch.float32)
+    y = descend(f.requires_grad_(), LinearLayers(own, base, factors, used, 1))
+    (slope,) = torch.autograd.grad(y.square().sum(), [f], create_graph=True)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        slope.sum().backward()
