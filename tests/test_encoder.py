@@ -386,7 +386,8 @@ EFFECTS: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
 
 class TestEverySetting:
     def test_is_listed(self) -> None:
-        assert set(EFFECTS) == set(SMALL) == {f.name for f in dataclasses.fields(EncoderSettings)}
+        known = {f.name for f in dataclasses.fields(EncoderSettings)} - {"storage", "recompute"}  # TestStorage
+        assert set(EFFECTS) == set(SMALL) == known
 
     @pytest.mark.parametrize("name", [name for name in EFFECTS if name != "learn_repulsion"])
     def test_changes_the_embeddings(self, name: str) -> None:
@@ -419,3 +420,36 @@ class TestEverySetting:
         first, second, _, _ = EFFECTS[name]
         made = [embed(build(settings(num_steps=0, **{name: value}))) for value in (first, second)]
         torch.testing.assert_close(*made)
+
+
+class TestStorage:
+    def pair(self, **options: Any) -> tuple[Encoder, Encoder]:
+        chosen = settings(inputs="features", num_steps=3, learn_repulsion="softplus", **options)
+        return build(chosen).float(), build(
+            settings(inputs="features", num_steps=3, learn_repulsion="softplus")
+        ).float()
+
+    def run(self, encoder: Encoder) -> tuple[Tensor, list[Tensor]]:
+        drops = torch.Generator().manual_seed(1)
+        graph = MessageGraph.from_pairs(WEB, NODES)
+        y = encoder(features().float(), graph, negatives=torch.Generator().manual_seed(0), drops=drops)
+        weights = [p for p in encoder.parameters() if p.requires_grad]
+        return y.detach(), list(torch.autograd.grad((y * y.detach().cos()).sum(), weights))
+
+    def test_layers_can_be_computed_again(self) -> None:
+        (again, slopes), (kept, wanted) = map(self.run, self.pair(recompute=True))
+        assert torch.equal(again, kept)
+        for mine, theirs in zip(slopes, wanted, strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+    def test_half_precision_is_near_and_comes_back_as_float32(self) -> None:
+        (half, slopes), (full, wanted) = map(self.run, self.pair(storage="bfloat16"))
+        assert half.dtype == torch.float32
+        assert not torch.equal(half, full)
+        torch.testing.assert_close(half, full, rtol=0.05, atol=0.05)
+        for mine, theirs in zip(slopes, wanted, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=0.1, atol=0.1 * float(theirs.abs().max()))
+
+    def test_a_margin_wants_full_precision(self) -> None:
+        with pytest.raises(SettingsError, match=r"encoder\.storage.*margin"):
+            build(settings(storage="bfloat16", margin=0.1))

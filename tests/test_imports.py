@@ -20,11 +20,12 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(layer.split())
     for layer in (
         "yinyan errors wording",
-        "settings randomness files parts",
+        "settings files parts allocation",
+        "native",
+        "randomness",
         "columns csv_files tables id_columns ids edge_lists feature_matrix feature_columns features node_tables",
         "graph",
         "graph_tables graph_sources",
-        "native",
         "descent propagation sampling energy messages splits metrics ranking bootstrap",
         "progress",
         "encoder decoder losses",

@@ -115,6 +115,18 @@ class TestKernels:
         for out, dots in found[1:]:
             assert torch.equal(out, found[0][0]) and torch.equal(dots, found[0][1])
 
+    @pytest.mark.parametrize("size", [5, 40])
+    def test_some_rows_equal_those_of_all(self, size: int) -> None:
+        structure = EdgeStructure.from_pairs(random_pairs(3_000, 60_000), 3_000)
+        matrix = native.Csr(*vars(structure.scaled(None, torch.rand(3_000))).values(), -0.7)
+        y, f, own, base = torch.randn(3_000, size), torch.randn(3_000, size), torch.rand(3_000), torch.rand(3_000)
+        whole, parts = torch.empty_like(y), torch.empty_like(y)
+        native.layer(y, whole, [matrix], own=own, base=base, f=f)
+        for first, last in ((0, 100), (100, 2_999), (2_999, 3_000)):
+            rows = slice(first, last)
+            native.layer(y, parts[rows], [matrix], own=own, base=base, f=f[rows], first_row=first)
+        assert torch.equal(whole, parts)
+
     def test_a_view_is_refused(self) -> None:
         matrix = native.Csr(torch.zeros(3, dtype=torch.int32), torch.zeros(0, dtype=torch.int32), torch.zeros(0))
         with pytest.raises(ValueError, match="contiguous"):

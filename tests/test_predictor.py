@@ -287,6 +287,7 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "selection")}  # test_the_selection_chooses_the_epoch
     tested |= {("training", "keep")}  # test_the_last_weights_can_be_kept
     tested |= {("training", "refuse_runaway")}  # test_layers_that_run_away_are_refused_unless_asked_for
+    tested |= {("encoder", "storage"), ("encoder", "recompute")}  # test_encoder.TestStorage
     tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}
 

@@ -130,6 +130,8 @@ class Encoder(NodeEncoder):
 
     def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:
         super().__init__()
+        if settings.margin is not None and settings.storage != "float32":
+            raise SettingsError("encoder.storage: layers with a margin are stored in float32 (set margin = 'none')")
         self.settings = settings
         self.base = BaseModel(settings, num_nodes, num_features)
         apart = settings.num_negatives > 1 and not settings.expected_negatives
@@ -168,7 +170,9 @@ class Encoder(NodeEncoder):
     def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
         """Y(T) from f."""
         if terms.margin is None:  # every layer is the same linear map
-            return descend(f, linear_layers(terms, self.step_size(f, f, terms), self.settings.num_steps))
+            layers = linear_layers(terms, self.step_size(f, f, terms), self.settings.num_steps)
+            stored = f.bfloat16() if self.settings.storage == "bfloat16" else f
+            return descend(stored, layers, recompute=self.settings.recompute).to(f.dtype)
         y = f
         for _ in range(self.settings.num_steps):
             y = layer(y, f, terms, self.step_size(y, f, terms))

@@ -21,7 +21,7 @@ __all__ = [
     "sparse_from_entries",
 ]
 
-_SPARSE_BELOW = 0.1  # share of nonzero entries
+_SPARSE_BELOW = 0.15  # share of nonzero entries: from there on a dense product is the faster
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ def sparse_from_entries(
 
 
 def features_from_matrix(matrix: Any, num_nodes: int) -> Features:
-    """Check a feature matrix of one row a node; below a tenth of nonzero entries it becomes sparse.
+    """Check a feature matrix of one row a node; with few nonzero entries it becomes sparse.
 
     Takes numpy arrays, nested lists, scipy sparse matrices, torch tensors (dense or sparse) and
     `SparseFeatures`.
@@ -126,21 +126,22 @@ def _converted(matrix: Any, shape: tuple[int, int]) -> Features:
     if hasattr(matrix, "tocoo"):
         entries = matrix.tocoo()
         features = sparse_from_entries(entries.row, entries.col, _real(entries.data), shape)
-        return features if _is_sparse(len(features.values), shape) else features.to_dense()
+        return features if is_sparse(len(features.values), shape) else features.to_dense()
     if "sparse" in str(getattr(matrix, "layout", "")):
         entries = matrix.detach().cpu().to_sparse_coo().coalesce()
         rows, columns = entries.indices().numpy()
         features = sparse_from_entries(rows, columns, _real(entries.values().numpy()), shape)
-        return features if _is_sparse(len(features.values), shape) else features.to_dense()
+        return features if is_sparse(len(features.values), shape) else features.to_dense()
     dense = _real(as_numpy(matrix))
-    if _is_sparse(int(np.count_nonzero(dense)), shape):
+    if is_sparse(int(np.count_nonzero(dense)), shape):
         rows, columns = np.nonzero(dense)
         return sparse_from_entries(rows, columns, dense[rows, columns], shape)
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(dense, dtype=np.float32)
 
 
-def _is_sparse(nonzero: int, shape: tuple[int, int]) -> bool:
+def is_sparse(nonzero: int, shape: tuple[int, int]) -> bool:
+    """Whether so few entries of a matrix are better stored one by one."""
     return nonzero < _SPARSE_BELOW * shape[0] * shape[1]
 
 

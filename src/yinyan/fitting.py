@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from yinyan.allocation import held_memory
 from yinyan.calibration import Calibration, Method, fit_calibration
 from yinyan.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.decoder import build_decoder
@@ -111,6 +112,20 @@ def fit_model(
 
     `build` makes another model than ours of the settings and the graph, with torch's own generator seeded.
     """
+    with held_memory():
+        return _fit(split, settings, seed, device, calibration, hooks, reasons, build)
+
+
+def _fit(
+    split: Split,
+    settings: Settings,
+    seed: int,
+    device: torch.device,
+    calibration: Method,
+    hooks: Hooks,
+    reasons: tuple[str, ...],
+    build: Callable[[Settings, Graph], Model] | None,
+) -> Fitted:
     graph, started = split.graph, time.perf_counter()
     for reason in reasons:
         hooks.tell(f"chosen: {reason}")

@@ -285,4 +285,10 @@ void scale_values(const int32_t* indptr, const int32_t* columns, const int32_t* 
       for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e) values[e] = own * scale[columns[e]];
   }
 }
+
+// x where its byte of chance reaches the threshold, times the scale, else 0.
+void drop(const float* x, const uint8_t* chances, uint8_t threshold, float scale, int64_t begin, int64_t end,
+          float* out) {
+  for (int64_t i = begin; i < end; ++i) out[i] = x[i] * (chances[i] >= threshold ? scale : 0.0f);
+}
 }

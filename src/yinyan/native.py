@@ -20,7 +20,18 @@ from torch import Tensor
 
 from yinyan.files import cache_folder
 
-__all__ = ["Csr", "degrees", "layer", "library", "project", "scaled_values", "suits", "symmetric_rows", "why_not"]
+__all__ = [
+    "Csr",
+    "degrees",
+    "drop",
+    "layer",
+    "library",
+    "project",
+    "scaled_values",
+    "suits",
+    "symmetric_rows",
+    "why_not",
+]
 
 _SOURCE = Path(__file__).with_name("native.cpp")
 _FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=fast")
@@ -94,10 +105,13 @@ def layer(
     other: Tensor | None = None,
     low_rank: tuple[Tensor, Tensor] | None = None,
     part: Tensor | None = None,
+    first_row: int = 0,
 ) -> Tensor:
     """out = own x + base f + Σ_k factor_k S_k x + U V, in one pass over the rows of `out`.
 
     Besides, if asked for: gathered += base x; part = S_K x of the last matrix. Returns (K,) <other, S_k x>.
+    With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there on; x, the matrices,
+    `own`, `base` and U hold all.
     """
     built = library()
     if built is None:
@@ -109,11 +123,15 @@ def layer(
         *(_Matrix(*map(_at, m[:3]), m.factor, m.columns.numel() - 1) for m in matrices)
     )
     left, right = low_rank or (None, None)
+
+    def rows(tensor: Tensor | None) -> int | None:  # where row 0 would stand
+        return None if tensor is None else tensor.data_ptr() - first_row * tensor.shape[1] * tensor.element_size()
+
     task = _Layer(
-        x.shape[1], *map(_at, (x, own, base, f, gathered)), parts, len(matrices), *map(_at, (other, left, right)),
-        0 if left is None else left.shape[1], _at(out), _at(part),
+        x.shape[1], *map(_at, (x, own, base)), rows(f), rows(gathered), parts, len(matrices), rows(other), _at(left),
+        _at(right), 0 if left is None else left.shape[1], rows(out), rows(part),
     )  # fmt: skip
-    ranges = _ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1])
+    ranges = _ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1], first_row)
     dots = torch.zeros(len(ranges), max(1, len(matrices)), dtype=torch.float64)
     function = getattr(built, f"layer_{_STORED[x.dtype]}")
     _run(
@@ -140,6 +158,18 @@ def project(x: Tensor, left: Tensor) -> Tensor:
         ]
     )
     return sums.sum(0).float()
+
+
+def drop(x: Tensor, chances: Tensor, threshold: int, scale: float) -> Tensor:
+    """x times the scale where a byte of `chances` reaches the threshold, else 0."""
+    built = library()
+    assert_built(built)
+    out, count = torch.empty_like(x), x.numel()
+    parts = min(_RANGES, max(1, count // _WORK))
+    bounds = [count * part // parts for part in range(parts + 1)]
+    ends = zip(bounds, bounds[1:], strict=False)
+    _run([functools.partial(built.drop, _at(x), _at(chances), threshold, scale, b, e, _at(out)) for b, e in ends])  # type: ignore[union-attr]
+    return out
 
 
 def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -218,6 +248,7 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     for name in _STORED.values():
         getattr(built, f"layer_{name}").argtypes = (pointer, long, long, pointer)
         getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
+    built.drop.argtypes = (pointer, pointer, ctypes.c_uint8, ctypes.c_float, long, long, pointer)
     built.count_ends.argtypes = (pointer, long, long, long, pointer)
     built.place_ends.argtypes = (pointer, long, long, long, pointer, pointer, pointer)
     built.sum_weights.argtypes = (pointer, pointer, pointer, long, long, pointer)
@@ -274,17 +305,18 @@ def _at(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def _ranges(num_rows: int, indptrs: Sequence[Tensor], width: int) -> list[tuple[int, int]]:
+def _ranges(num_rows: int, indptrs: Sequence[Tensor], width: int, first: int = 0) -> list[tuple[int, int]]:
     """Ranges of rows with about as much work each; how many depends on the work alone, not on the threads."""
-    entries = sum(int(p[-1]) for p in indptrs) + num_rows
+    last = first + num_rows
+    entries = sum(int(p[last]) - int(p[first]) for p in indptrs) + num_rows
     count = int(min(_RANGES, max(1, entries * width // _WORK), max(1, num_rows)))
     if count == 1:
-        return [(0, num_rows)]
+        return [(first, last)]
     work = torch.arange(num_rows + 1)
     for indptr in indptrs:
-        work += indptr
-    bounds = torch.searchsorted(work, torch.arange(1, count) * entries // count).tolist()
-    return list(zip([0, *bounds], [*bounds, num_rows], strict=True))
+        work += indptr[first : last + 1] - indptr[first]
+    bounds = (torch.searchsorted(work, torch.arange(1, count) * entries // count) + first).tolist()
+    return list(zip([first, *bounds], [*bounds, last], strict=True))
 
 
 def _run(tasks: list[Callable[[], object]]) -> None:

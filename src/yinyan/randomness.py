@@ -7,6 +7,8 @@ import hashlib
 import torch
 from torch import Tensor
 
+from yinyan import native
+
 __all__ = ["Streams", "dropout", "named_seed"]
 
 
@@ -55,5 +57,27 @@ def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor
         return x
     words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=generator.device)
     words.random_(-(2**63), None, generator=generator)
-    kept = words.view(torch.uint8)[: x.numel()].view(x.shape) >= dropped
-    return x * kept.to(device=x.device, dtype=x.dtype).mul_(256 / (256 - dropped))
+    chances = words.view(torch.uint8)[: x.numel()].view(x.shape).to(x.device)
+    return _Dropped.apply(x, chances, dropped)  # type: ignore[no-any-return]
+
+
+class _Dropped(torch.autograd.Function):
+    """Keeps a byte an entry for the backward pass, not a number."""
+
+    @staticmethod
+    def forward(ctx, x, chances, dropped):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(chances)
+        ctx.dropped = dropped
+        return _kept(x, chances, dropped)
+
+    @staticmethod
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        (chances,) = ctx.saved_tensors
+        return _Dropped.apply(grad, chances, ctx.dropped), None, None
+
+
+def _kept(x: Tensor, chances: Tensor, dropped: int) -> Tensor:
+    scale = 256 / (256 - dropped)
+    if x.dtype == torch.float32 and native.suits(x):
+        return native.drop(x.contiguous(), chances, dropped, scale)
+    return x * (chances >= dropped).to(x.dtype).mul_(scale)

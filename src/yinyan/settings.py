@@ -84,6 +84,12 @@ class EncoderSettings(_Checked):
     feature_dropout: float = _option(0.7, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
     dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # never inside the descent
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
+    storage: Literal["float32", "bfloat16"] = _option(
+        "float32", "how the layers store embeddings between them; sums are always taken in float32"
+    )  # half the bytes to move, for two digits of precision
+    recompute: bool = _option(
+        False, "compute the layers again in the backward pass instead of keeping them"
+    )  # for graphs that would not fit otherwise
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from yinyan.datasets.dataset import Size
 from yinyan.datasets.pickles import SparseRows, read_pickle
 from yinyan.errors import InputError
-from yinyan.feature_matrix import Features, SparseFeatures, sparse_from_entries
+from yinyan.feature_matrix import Features, SparseFeatures, is_sparse, sparse_from_entries
 from yinyan.graph import Graph
 from yinyan.wording import counted
 
@@ -75,7 +75,7 @@ def _features(first: SparseRows, rest: SparseRows, test_rows: npt.NDArray[np.int
     features = sparse_from_entries(rows, columns, values, (nodes, first.shape[1]))
     missing = nodes - begun - len(test_rows)
     notes = [f"{counted(missing, 'node')} absent from the test index: kept, with features of zero"] if missing else []
-    dense = len(features.values) >= 0.1 * nodes * first.shape[1]
+    dense = not is_sparse(len(features.values), (nodes, first.shape[1]))
     return (features.to_dense() if dense else features), notes
 
 

@@ -1,0 +1,487 @@
+"""What a layer, a forward pass and a training step cost beside memory's speed, PyTorch Geometric and plain torch.
+
+python benchmarks/propagation.py --quick                 # 200,000 nodes, 2.5 million links, 128 dimensions; a minute
+python benchmarks/propagation.py --quick --json
+python benchmarks/propagation.py --picture layers.png    # more rounds, and other widths and sizes too
+
+All parts take turns in one process, round after round, and ratios are those of the fastest calls; "median" is the
+median of the ratios within the rounds. All is float32 unless said. The graph is that of graphs.py: hubs, communities,
+shuffled node numbers. Each ratio has our time above; below 1 we are faster.
+
+layer_over_stream    One layer C1 Y + C2 f + c3 S Y - c4 S⁻ Y without gradients, against the time in which as many
+    bytes would be copied. Bytes: 4 for the column, 4 for the value and 4 d for the gathered row of each stored entry of
+    both matrices; three rows (Y, f, out) and four numbers (own, base, two row pointers) for each node. A gathered
+    row counts once an entry, as if no cache held any, so that a cache that does can bring the ratio below 1. The copy
+    is torch's, over arrays of 1 GiB each, read and written bytes counted, the fastest of six.
+layer_over_compulsory    The same where each distinct byte counts once: what an endless cache would leave.
+forward_over_gcn    Our encoder's forward pass as in a training step (a tenth of the links hidden, degrees and values
+    computed anew, non-links drawn and built, one linear layer, T = 2 layers; no gradients) against two GCN layers with
+    a relu between, in the fastest of five ways to feed PyG: those within a factor of two of the best on a graph of a
+    twentieth of the size enter the rounds, and the fastest there counts. PyG hides nothing and is given the
+    normalised matrix. Neither side has dropout or normalised outputs. ..._without_sampling has its terms given.
+step_over_gcn    The same with the backward pass of a fixed random cotangent, up to all weights. Ours learns its
+    repulsion, which is the default and keeps the layers' inputs.
+expected_over_none    Our forward pass with expected negatives against the one without negatives.
+sampling_over_layer    Drawing one non-link a link, rejecting known ones, building and normalising the matrix, against
+    one layer.
+step_over_plain    Forward and backward of T = 2 layers from f, their terms given and constant, against
+    own*y + base*f + pull*(A@y) - push*(N@y) with torch's CSR matrices (64-bit places) and torch's autograd, which
+    spends most of its time on the transpose. That one is called once only in a quick run. step_over_symmetric is
+    against the same products in a hand-written autograd function that knows of the symmetry, step_over_scatter
+    against gathering and index_add, on the small graph.
+half_over_layer, embedding_bag_over_layer    The layer on bfloat16 rows, and by two F.embedding_bag, against the layer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import common
+from common import Times
+from graphs import synthetic
+from yinyan.descent import LinearLayers, descend
+from yinyan.encoder import Encoder
+from yinyan.energy import EnergyTerms, linear_layers
+from yinyan.messages import MessageGraph
+from yinyan.settings import EncoderSettings
+
+NUM_STEPS, STEP_SIZE, HIDDEN_SHARE = 2, 0.3, 0.1
+HEADLINES = (
+    "layer_over_stream",
+    "forward_over_gcn",
+    "step_over_gcn",
+    "expected_over_none",
+    "sampling_over_layer",
+    "step_over_plain",
+)
+RATIOS = {  # ours over theirs, by the names of the measured parts
+    "forward_over_gcn": ("forward", "gcn_forward"),
+    "forward_over_gcn_without_sampling": ("forward_given_terms", "gcn_forward"),
+    "step_over_gcn": ("step", "gcn_step"),
+    "expected_over_none": ("forward_expected", "forward_none"),
+    "expected_over_none_step": ("step_expected", "step_none"),
+    "sampling_over_layer": ("sampling", "layer"),
+    "step_over_plain": ("step_given_terms", "plain_step"),
+    "step_over_symmetric": ("step_given_terms", "symmetric_step"),
+    "step_over_scatter": ("step_given_terms", "scatter_step"),
+    "half_over_layer": ("layer_half", "layer"),
+    "embedding_bag_over_layer": ("layer_embedding_bag", "layer"),
+}
+ON_SMALL = ("step_over_scatter",)
+SMALLER = 20
+STREAM_BYTES = 2**30
+
+
+@dataclass(frozen=True)
+class Case:
+    """A graph and everything on it that several parts need."""
+
+    messages: MessageGraph
+    features: Tensor  # (n, d)
+    f: Tensor  # (n, d)
+    y: Tensor  # (n, d), other than f: a layer in the midst of a descent reads both
+    cotangent: Tensor  # (n, d)
+    hidden: Tensor  # (m,)
+    terms: EnergyTerms  # nothing hidden, sampled negatives, a constant repulsion
+
+    @classmethod
+    def make(cls, num_nodes: int, num_links: int, size: int, seed: int) -> Case:
+        generator = torch.Generator().manual_seed(seed)
+        messages = MessageGraph.from_pairs(synthetic(num_nodes, num_links, seed), num_nodes)
+        dense = [torch.randn(num_nodes, size, generator=generator) for _ in range(4)]
+        hidden = torch.rand(num_links, generator=generator) < HIDDEN_SHARE
+        terms = messages.terms(settings(size), torch.tensor([0.3]), generator)
+        return cls(messages, *dense, hidden, terms)
+
+    @property
+    def size(self) -> int:
+        return self.f.shape[1]
+
+    def layers(self, num_steps: int) -> LinearLayers:
+        return linear_layers(self.terms, STEP_SIZE, num_steps)
+
+    def entries(self) -> int:
+        """Stored entries of both matrices."""
+        return sum(graph.columns.numel() for graph in self.layers(1).graphs)  # type: ignore[attr-defined]
+
+
+def settings(size: int, **changes: Any) -> EncoderSettings:
+    """K = 1 sampled global negatives, f linear; the rest as it comes."""
+    values: dict[str, Any] = {
+        "inputs": "features",
+        "hidden_size": size,
+        "num_steps": NUM_STEPS,
+        "step_size": STEP_SIZE,
+        "num_negatives": 1,
+        "sampler": "global",
+        "expected_negatives": False,
+        "output_norm": False,
+    }
+    return EncoderSettings(**(values | changes))
+
+
+# ours
+
+
+def our_layers(case: Case) -> dict[str, common.Task]:
+    one, several = case.layers(1), case.layers(NUM_STEPS)
+    half_f, half_y = case.f.bfloat16(), case.y.bfloat16()
+    generator = torch.Generator().manual_seed(1)
+    repulsion = torch.tensor([0.3])
+
+    def step() -> Tensor | None:
+        f = case.f.detach().requires_grad_()
+        descend(f, several).backward(case.cotangent)
+        return f.grad
+
+    return {
+        "layer": _no_grad(lambda: descend(case.f, one, start=case.y)),
+        "layer_half": _no_grad(lambda: descend(half_f, one, start=half_y)),
+        "sampling": _no_grad(lambda: case.messages._non_links(settings(case.size), repulsion, generator, None)),
+        "step_given_terms": step,
+    }
+
+
+def our_encoders(case: Case) -> dict[str, common.Task]:
+    tasks: dict[str, common.Task] = {}
+    generator = torch.Generator().manual_seed(2)
+    changes = {"": {}, "_expected": {"expected_negatives": True}, "_none": {"num_negatives": 0}}
+    for name, change in changes.items():
+        torch.manual_seed(0)
+        encoder = Encoder(settings(case.size, **change), case.messages.num_nodes, case.size)
+        embed = functools.partial(encoder, case.features, case.messages, negatives=generator, hidden=case.hidden)
+        tasks[f"forward{name}"] = _no_grad(embed)
+        tasks[f"step{name}"] = _step(encoder, embed, case.cotangent)
+        if not name:
+            tasks["forward_given_terms"] = _no_grad(functools.partial(_given_terms, encoder, case))
+    return tasks
+
+
+def _given_terms(encoder: Encoder, case: Case) -> Tensor:
+    return descend(encoder.base(case.features, case.terms), case.layers(NUM_STEPS))
+
+
+# plain torch
+
+
+def plain_layer(case: Case, multiply: Callable[[int, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """The layer as an equation, given the products with the links' and the non-links' matrix."""
+    layers = case.layers(1)
+    pull, push = layers.factors[0], -layers.factors[1]
+    own, base = layers.own, layers.base
+    return lambda y, f: own * y + base * f + pull * multiply(0, y) - push * multiply(1, y)
+
+
+class _Symmetric(torch.autograd.Function):
+    """torch's CSR product, told that the matrix is its own transpose."""
+
+    @staticmethod
+    def forward(ctx: Any, matrix: Tensor, y: Tensor) -> Tensor:
+        ctx.matrix = matrix
+        return matrix @ y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor]:  # type: ignore[override]
+        return None, ctx.matrix @ grad
+
+
+def plain_tasks(case: Case) -> dict[str, common.Task]:
+    n, graphs = case.messages.num_nodes, case.layers(1).graphs
+    matrices = [
+        torch.sparse_csr_tensor(g.indptr.long(), g.columns.long(), g.values, (n, n))  # type: ignore[attr-defined]
+        for g in graphs
+    ]
+    rows = [torch.repeat_interleave(m.crow_indices().diff()) for m in matrices]
+    csr = plain_layer(case, lambda k, y: matrices[k] @ y)
+    bag = plain_layer(
+        case,
+        lambda k, y: F.embedding_bag(
+            graphs[k].columns, y, graphs[k].indptr, mode="sum", per_sample_weights=graphs[k].values,  # type: ignore[attr-defined]
+            include_last_offset=True,
+        ),
+    )  # fmt: skip
+
+    def scattered(k: int, y: Tensor) -> Tensor:
+        gathered = y[matrices[k].col_indices()] * matrices[k].values()[:, None]
+        return torch.zeros_like(y).index_add(0, rows[k], gathered)
+
+    def step(layer: Callable[[Tensor, Tensor], Tensor]) -> Callable[[], Tensor | None]:
+        def run() -> Tensor | None:
+            f = case.f.detach().requires_grad_()
+            y = f
+            for _ in range(NUM_STEPS):
+                y = layer(y, f)
+            y.backward(case.cotangent)
+            return f.grad
+
+        return run
+
+    return {
+        "plain_layer": _no_grad(lambda: csr(case.y, case.f)),
+        "plain_step": step(csr),
+        "symmetric_step": step(plain_layer(case, lambda k, y: _Symmetric.apply(matrices[k], y))),
+        "layer_embedding_bag": _no_grad(lambda: bag(case.y, case.f)),
+        "scatter_step": step(plain_layer(case, scattered)),
+    }
+
+
+# PyTorch Geometric
+
+
+class Gcn(nn.Module):
+    """Two graph convolutions with a relu between; `inputs` is what they are fed besides X."""
+
+    def __init__(self, make: Callable[[], nn.Module], inputs: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.first, self.second = make(), make()
+        self.inputs = inputs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x, *self.inputs).relu(), *self.inputs)
+
+
+class MatmulConv(nn.Module):
+    """GCNConv through `EdgeIndex.matmul`, the one product of PyG that need not turn an undirected graph."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        from torch_geometric.nn import Linear
+
+        self.lin = Linear(size, size, bias=False, weight_initializer="glorot")
+        self.bias = nn.Parameter(torch.zeros(size))
+
+    def forward(self, x: Tensor, index: Any, scale: Tensor) -> Tensor:
+        return scale * index.matmul(scale * self.lin(x)) + self.bias
+
+
+def gcn_variants(case: Case) -> dict[str, Gcn]:
+    """The ways PyG can be fed an undirected graph, all with the same weights; what it refuses is left out."""
+    from torch_geometric import EdgeIndex
+    from torch_geometric.nn import GCNConv
+    from torch_geometric.nn.conv.gcn_conv import gcn_norm
+
+    n, d, pairs = case.messages.num_nodes, case.size, case.messages.pairs
+    both = torch.cat([pairs, pairs.flip(1)]).T.contiguous()
+    weighted, weights = gcn_norm(both, num_nodes=n)
+    order = torch.argsort(weighted[0] * n + weighted[1])
+    (rows, columns), values = weighted[:, order], weights[order]
+    degrees = torch.bincount(rows, minlength=n)
+    indptr = F.pad(degrees.cumsum(0), (1, 0))
+    normalised = functools.partial(GCNConv, d, d, normalize=False)
+
+    def csr(kind: torch.dtype) -> Gcn:
+        return Gcn(normalised, (torch.sparse_csr_tensor(indptr.to(kind), columns.to(kind), values, (n, n)),))
+
+    def index(order: str) -> Any:
+        ends = torch.stack([columns, rows] if order == "col" else [rows, columns])
+        return EdgeIndex(ends, sparse_size=(n, n), sort_order=order, is_undirected=True).fill_cache_()
+
+    scale = degrees.float().rsqrt()[:, None]
+    makers: dict[str, Callable[[], Gcn]] = {
+        "edge_index, cached": lambda: Gcn(lambda: GCNConv(d, d, cached=True), (both,)),
+        "sparse csr, 64-bit": lambda: csr(torch.int64),
+        "sparse csr, 32-bit": lambda: csr(torch.int32),
+        "EdgeIndex": lambda: Gcn(normalised, (index("col"), values)),
+        "EdgeIndex.matmul": lambda: Gcn(lambda: MatmulConv(d), (index("row"), scale)),
+    }
+    made: dict[str, Gcn] = {}
+    for name, make in makers.items():
+        torch.manual_seed(0)
+        try:
+            made[name] = make()
+        except (RuntimeError, ValueError, NotImplementedError):
+            continue
+        made[name].load_state_dict(next(iter(made.values())).state_dict())
+    return made
+
+
+def gcn_tasks(case: Case, names: Sequence[str] | None = None) -> dict[str, common.Task]:
+    """The forward pass and the step of each variant."""
+    tasks: dict[str, common.Task] = {}
+    for name, model in gcn_variants(case).items():
+        embed = functools.partial(model, case.features)
+        tasks[f"gcn_forward: {name}"] = _no_grad(embed)
+        tasks[f"gcn_step: {name}"] = _step(model, embed, case.cotangent)
+    return tasks if names is None else {name: tasks[name] for name in names}
+
+
+def gcn_finalists(small: Case) -> tuple[list[str], Times]:
+    """Which variants come within a factor of two of the best on a small graph, passes and steps apart."""
+    tasks, times = gcn_tasks(small), Times()
+    results = {}
+    for name, task in list(tasks.items()):
+        try:
+            results[name] = task()
+            times.run({name: task}, 2, warm_up=0)
+        except (RuntimeError, NotImplementedError):
+            tasks.pop(name)
+    for kind in ("gcn_forward", "gcn_step"):
+        _demand_equal(*(found for name, found in results.items() if name.startswith(kind)), what="PyG's variants")
+    chosen = []
+    for kind in ("gcn_forward", "gcn_step"):
+        spent = {name: times.least(name) for name in times.seconds if name.startswith(kind)}
+        chosen += [name for name, seconds in spent.items() if seconds <= 2 * min(spent.values())]
+    return chosen, times
+
+
+# the run
+
+
+def stream_gigabytes_a_second(repeats: int) -> float:
+    """Read and written bytes of a copy, by all threads."""
+    source = torch.ones(STREAM_BYTES // 4)
+    target = torch.empty_like(source)
+    times = Times()
+    times.run({"copy": lambda: target.copy_(source)}, repeats)
+    return 2 * STREAM_BYTES / times.least("copy") / 1e9
+
+
+def measure(num_nodes: int, num_links: int, size: int, *, repeats: int, budget: float | None = None) -> dict[str, Any]:
+    """All parts on one graph; PyG's finalists and what is slowest on one of a twentieth of its size."""
+    small = Case.make(max(100, num_nodes // SMALLER), max(500, num_links // SMALLER), size, seed=0)
+    finalists, small_times = gcn_finalists(small)
+    tasks = {**our_layers(small), **plain_tasks(small)}
+    small_times.run({name: tasks[name] for name in ("step_given_terms", "scatter_step")}, 2)
+
+    case = Case.make(num_nodes, num_links, size, seed=0)
+    bandwidth = [stream_gigabytes_a_second(3)]
+    tasks = our_layers(case) | our_encoders(case) | plain_tasks(case) | gcn_tasks(case, finalists)
+    tasks.pop("scatter_step")
+    _demand_equal(tasks["layer"](), tasks["plain_layer"](), tasks["layer_embedding_bag"](), what="layers")
+    slowest = {"plain_step": tasks.pop("plain_step")}
+    times = Times()
+    times.run(slowest, 1, warm_up=0)
+    times.run(tasks, repeats, warm_up=0 if budget else 1, budget=budget)
+    _demand_equal(tasks["step_given_terms"](), tasks["symmetric_step"](), what="gradients")
+    if budget is None:
+        times.run(slowest, 2, warm_up=0)
+    bandwidth.append(stream_gigabytes_a_second(3))
+    return _summary(case, times, small, small_times, max(bandwidth))
+
+
+def _summary(case: Case, times: Times, small: Case, small_times: Times, bandwidth: float) -> dict[str, Any]:
+    n, d, entries = case.messages.num_nodes, case.size, case.entries()
+    each_node = 3 * 4 * d + 4 * 4
+    moved, compulsory = entries * (8 + 4 * d) + n * each_node, entries * 8 + n * each_node
+    best = {}
+    for kind in ("gcn_forward", "gcn_step"):
+        name = min((name for name in times.seconds if name.startswith(kind)), key=times.least)
+        times.seconds[kind] = times.seconds[name]
+        best[kind] = name.split(": ")[1]
+    seconds, middle = times.least("layer"), statistics.median(times.seconds["layer"])
+    copied = {"layer_over_stream": moved / bandwidth / 1e9, "layer_over_compulsory": compulsory / bandwidth / 1e9}
+    ratios = {name: seconds / least for name, least in copied.items()}
+    medians = {name: middle / least for name, least in copied.items()}
+    for name, parts in RATIOS.items():
+        source = small_times if name in ON_SMALL else times
+        ratios[name], medians[name] = source.ratio(*parts), source.median_ratio(*parts)
+    return {
+        **{name: ratios[name] for name in HEADLINES},
+        **{name: value for name, value in ratios.items() if name not in HEADLINES},
+        "median_ratios": {name: medians[name] for name in sorted(medians, key=lambda name: name not in HEADLINES)},
+        "milliseconds": times.milliseconds(),
+        "milliseconds_on_small": small_times.milliseconds(),
+        "gcn_best": best,
+        "stream_gigabytes_a_second": bandwidth,
+        "layer_bytes": {"moved": moved, "compulsory": compulsory},
+        "sizes": sizes(case),
+        "sizes_of_small": sizes(small),
+    }
+
+
+def sizes(case: Case) -> dict[str, int]:
+    return {
+        "nodes": case.messages.num_nodes,
+        "links": case.messages.pairs.shape[0],
+        "stored_entries": case.entries(),
+        "dimensions": case.size,
+        "layers": NUM_STEPS,
+        "negatives": 1,
+    }
+
+
+def _no_grad(task: common.Task) -> common.Task:
+    def run() -> object:
+        with torch.no_grad():
+            return task()
+
+    return run
+
+
+def _step(model: nn.Module, embed: Callable[[], Tensor], cotangent: Tensor) -> common.Task:
+    """Forward and backward; returns the gradient of the largest weight."""
+
+    def run() -> Tensor | None:
+        model.zero_grad(set_to_none=True)
+        embed().backward(cotangent)
+        return max(model.parameters(), key=Tensor.numel).grad
+
+    return run
+
+
+def _demand_equal(first: Any, *others: Any, what: str) -> None:
+    """A benchmark of two things that differ would say nothing."""
+    for other in others:
+        gap = float((first - other).abs().max() / first.abs().max())
+        if gap > 1e-4:
+            raise SystemExit(f"{what} differ by {gap:.2g} of their largest entry: nothing was measured")
+
+
+def show(result: dict[str, Any]) -> None:
+    shape, small = result["sizes"], result["sizes_of_small"]
+    print(
+        f"\n{shape['nodes']:,} nodes, {shape['links']:,} links, {shape['dimensions']} dimensions; "
+        f"a copy moves {result['stream_gigabytes_a_second']:.1f} GB/s\n"
+    )
+    medians = result["median_ratios"]
+    common.print_table(("ratio", "of minima", "median"), [(k, result[k], medians[k]) for k in medians])
+    for title, key in (("part", "milliseconds"), (f"on {small['links']:,} links", "milliseconds_on_small")):
+        print()
+        rows = [(name, v["min"], v["median"], v["calls"]) for name, v in result[key].items()]
+        common.print_table((title, "ms, least", "ms, median", "calls"), rows)
+
+
+def main() -> None:
+    parser = common.parser(__doc__, quick="one size, few rounds: at most a minute on two cores")
+    parser.add_argument("--nodes", type=int, default=200_000)
+    parser.add_argument("--links", type=int, default=2_500_000)
+    parser.add_argument("--size", type=int, default=128, help="dimensions")
+    options: argparse.Namespace = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    warnings.filterwarnings("ignore", message="Sparse (CSR tensor support is in beta|invariant checks)")
+    started = time.perf_counter()
+    n, m, d = options.nodes, options.links, options.size
+    result = measure(n, m, d, repeats=3 if options.quick else 9, budget=25 if options.quick else None)
+    others = []
+    if not options.quick:
+        shapes = [(n, m, d // 2), (n, m, 2 * d), (n // 10, m // 10, d)]
+        others = [measure(*shape, repeats=5) for shape in shapes]
+    result |= common.machine() | {"seconds": time.perf_counter() - started, "peak_gigabytes": common.peak_gigabytes()}
+    if others:
+        result["other_sizes"] = others
+    if options.picture:
+        ratios = {name: result[name] for name in result["median_ratios"] if name != "layer_over_compulsory"}
+        title = f"{n:,} nodes, {m:,} links, {d} dimensions, {result['threads']} threads"
+        common.bars(options.picture, ratios, title=title, label="our time over theirs; below 1 ours is less")
+    if options.json:
+        common.print_json(result)
+        return
+    common.print_machine(result)
+    for each in (result, *others):
+        show(each)
+    print(f"\n{result['seconds']:.0f} seconds, {result['peak_gigabytes']:.1f} GiB at most")
+
+
+if __name__ == "__main__":
+    main()
