@@ -291,4 +291,33 @@ void drop(const float* x, const uint8_t* chances, uint8_t threshold, float scale
           float* out) {
   for (int64_t i = begin; i < end; ++i) out[i] = x[i] * (chances[i] >= threshold ? scale : 0.0f);
 }
+
+// A set of keys as single bits: what is not marked is not in the set, what is marked may be.
+static inline uint64_t bit_of(uint64_t key, int shift) { return (key * 0x9E3779B97F4A7C15ull) >> shift; }
+
+void mark_keys(const int64_t* keys, int64_t m, int shift, uint8_t* bits) {
+  for (int64_t e = 0; e < m; ++e) {
+    const uint64_t bit = bit_of(uint64_t(keys[e]), shift);
+    bits[bit >> 3] |= uint8_t(1u << (bit & 7));
+  }
+}
+
+// Which of the pairs [begin, end) are self pairs, or may be in the set.
+void suspect_pairs(const int64_t* pairs, int64_t num_nodes, int directed, int shift, const uint8_t* bits,
+                   int64_t begin, int64_t end, uint8_t* suspect) {
+  constexpr int64_t kBlock = 64;
+  uint64_t places[kBlock];
+  for (int64_t first = begin; first < end; first += kBlock) {
+    const int64_t count = first + kBlock < end ? kBlock : end - first;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t a = pairs[2 * (first + i)], b = pairs[2 * (first + i) + 1];
+      const int64_t key = directed || a < b ? a * num_nodes + b : b * num_nodes + a;
+      places[i] = bit_of(uint64_t(key), shift);
+      __builtin_prefetch(bits + (places[i] >> 3));
+    }
+    for (int64_t i = 0; i < count; ++i)
+      suspect[first + i] = ((bits[places[i] >> 3] >> (places[i] & 7)) & 1) |
+                           (pairs[2 * (first + i)] == pairs[2 * (first + i) + 1]);
+  }
+}
 }

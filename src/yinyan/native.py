@@ -172,6 +172,36 @@ def drop(x: Tensor, chances: Tensor, threshold: int, scale: float) -> Tensor:
     return out
 
 
+class Marks(NamedTuple):
+    """A set of keys as single bits: what is not marked is not in it, what is marked may be."""
+
+    bits: Tensor  # (·,) uint8
+    shift: int  # of a 64-bit product, so that what is left names a bit
+
+    @classmethod
+    def of(cls, keys: Tensor) -> Marks:
+        """The marks of (m,) keys: one in 16 to 32 bits is set."""
+        built = library()
+        assert_built(built)
+        width = max(10, (16 * keys.numel() - 1).bit_length())
+        bits = torch.zeros(2 ** (width - 3), dtype=torch.uint8)
+        built.mark_keys(_at(keys), keys.numel(), 64 - width, _at(bits))  # type: ignore[union-attr]
+        return cls(bits, 64 - width)
+
+    def suspects(self, pairs: Tensor, num_nodes: int, *, directed: bool) -> Tensor:
+        """Places in (m, 2) pairs of self pairs and of those that may be in the set."""
+        built = library()
+        assert_built(built)
+        pairs, m = pairs.contiguous(), pairs.shape[0]
+        found = torch.empty(m, dtype=torch.uint8)
+        parts = min(_RANGES, max(1, 8 * m // _WORK))
+        bounds = [m * part // parts for part in range(parts + 1)]
+        given = (_at(pairs), num_nodes, int(directed), self.shift, _at(self.bits))
+        ends = zip(bounds, bounds[1:], strict=False)
+        _run([functools.partial(built.suspect_pairs, *given, b, e, _at(found)) for b, e in ends])  # type: ignore[union-attr]
+        return found.nonzero()[:, 0]
+
+
 def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compressed rows of the symmetric matrix of (m, 2) pairs, and the pair of each entry: a counting sort."""
     built, m = library(), pairs.shape[0]
@@ -249,6 +279,8 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         getattr(built, f"layer_{name}").argtypes = (pointer, long, long, pointer)
         getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
     built.drop.argtypes = (pointer, pointer, ctypes.c_uint8, ctypes.c_float, long, long, pointer)
+    built.mark_keys.argtypes = (pointer, long, ctypes.c_int, pointer)
+    built.suspect_pairs.argtypes = (pointer, long, ctypes.c_int, ctypes.c_int, pointer, long, long, pointer)
     built.count_ends.argtypes = (pointer, long, long, long, pointer)
     built.place_ends.argtypes = (pointer, long, long, long, pointer, pointer, pointer)
     built.sum_weights.argtypes = (pointer, pointer, pointer, long, long, pointer)

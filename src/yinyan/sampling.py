@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from yinyan import native
 from yinyan.errors import TrainingError
 from yinyan.propagation import LowRankOperator
 
@@ -16,6 +18,7 @@ __all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_pairs", "expected_ad
 Sampler = Literal["global", "source"]
 
 _ROUNDS = 24  # on a graph that is half full, one pair in 2^24 is left for the last resort
+_MARKED_FROM = 20_000  # pairs: below, a binary search is as quick
 _ENUMERABLE = 4_000  # up to this many nodes, what rejection cannot find is listed
 
 
@@ -46,6 +49,21 @@ class KnownPairs:
         found = self.keys[place] == wanted
         return found if hidden is None else found & ~hidden[self.order[place]]
 
+    def clashes(self, pairs: Tensor, hidden: Tensor | None = None) -> Tensor:
+        """Places of (b, 2) pairs that are self pairs or known."""
+        marks = self._marks
+        if marks is None or pairs.device.type != "cpu":
+            return ((pairs[:, 0] == pairs[:, 1]) | self.contains(pairs, hidden)).nonzero()[:, 0]
+        suspects = marks.suspects(pairs, self.num_nodes, directed=self.directed)  # a few in a hundred
+        some = pairs[suspects]
+        return suspects[(some[:, 0] == some[:, 1]) | self.contains(some, hidden)]
+
+    @cached_property
+    def _marks(self) -> native.Marks | None:
+        """A quick test that most pairs pass, where it pays."""
+        worth = self.keys.numel() >= _MARKED_FROM and self.keys.device.type == "cpu"
+        return native.Marks.of(self.keys) if worth and native.library() is not None else None
+
     def to(self, device: torch.device) -> KnownPairs:
         """The same set on a device."""
         return KnownPairs(self.num_nodes, self.keys.to(device), self.order.to(device), self.num_left, self.directed)
@@ -65,13 +83,13 @@ def draw_pairs(
     without, both are drawn (*global*). A source that is linked to every node falls back on a global draw.
     """
     pairs = _propose(known, count, generator, sources)
-    wrong = _rejected(known, pairs, hidden).nonzero()[:, 0]
+    wrong = known.clashes(pairs, hidden)
     for _ in range(_ROUNDS):
         if not wrong.numel():
             return pairs
         again = _propose(known, wrong.numel(), generator, None if sources is None else sources[wrong])
         pairs[wrong] = again
-        wrong = wrong[_rejected(known, again, hidden)]
+        wrong = wrong[known.clashes(again, hidden)]
     if wrong.numel() and sources is not None:
         pairs[wrong] = draw_pairs(known, wrong.numel(), generator, hidden=hidden)
     elif wrong.numel():
@@ -112,10 +130,6 @@ def _propose(known: KnownPairs, count: int, generator: torch.Generator, sources:
         return torch.stack([uniform(0, left, count), uniform(left, n, count)], dim=1)
     other = torch.where(sources < left, uniform(left, n, count), uniform(0, left, count))
     return torch.stack([sources, other], dim=1)
-
-
-def _rejected(known: KnownPairs, pairs: Tensor, hidden: Tensor | None) -> Tensor:
-    return (pairs[:, 0] == pairs[:, 1]) | known.contains(pairs, hidden)
 
 
 def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: Tensor | None) -> Tensor:
