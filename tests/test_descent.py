@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from yinyan import native
-from yinyan.descent import LinearLayers, descend
+from yinyan.descent import BoundedLayer, LinearLayers, bounded_step, descend
 from yinyan.propagation import EdgeStructure, LowRankOperator, Operator, inverse_or_zero
 
 NUM_NODES = 40  # node 0 is a hub, the last three have no edge
@@ -160,3 +160,30 @@ def test_a_second_derivative_is_refused() -> None:
     (slope,) = torch.autograd.grad(y.square().sum(), [f], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         slope.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("bound", [-5.0, 3.0, 60.0])
+def test_a_bounded_layer_equals_the_formula_with_its_gradients(kernels: str, dtype: torch.dtype, bound: float) -> None:
+    links, non_links = sparse(1, dtype), sparse(2, dtype)
+    f, y, own, _, base = inputs(1, 20, dtype)
+    diagonal = torch.rand(NUM_NODES, 1, dtype=dtype, generator=torch.Generator().manual_seed(3))
+    weight = torch.tensor(0.4, dtype=dtype)
+    learned = [t.requires_grad_() for t in (y, f, weight)]
+    got = bounded_step(y, f, weight, BoundedLayer(own, base, 0.3, links, diagonal, non_links, bound))  # type: ignore[arg-type]
+    push = diagonal * y - dense(non_links, dtype) @ y
+    strength = torch.sigmoid(bound - (y * push).sum())
+    wanted = own * y + base * f + 0.3 * dense(links, dtype) @ y + weight * strength * push
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+    toward = torch.randn(NUM_NODES, 20, dtype=dtype, generator=torch.Generator().manual_seed(9))
+    ours, plain = (torch.autograd.grad(out, learned, toward) for out in (got, wanted))
+    for mine, theirs in zip(ours, plain, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5 * max(1.0, float(theirs.abs().max())))
+
+
+def test_a_bounded_layer_passes_a_numerical_check() -> None:
+    links, non_links = sparse(1, torch.float64), sparse(2, torch.float64)
+    f, y, own, _, base = inputs(1, 2, torch.float64)
+    layer = BoundedLayer(own, base, 0.3, links, own.abs(), non_links, 4.0)  # type: ignore[arg-type]
+    weight = torch.tensor(0.4, dtype=torch.float64)
+    assert gradcheck(lambda y, f, w: bounded_step(y, f, w, layer), [t.requires_grad_() for t in (y, f, weight)])

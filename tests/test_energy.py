@@ -16,9 +16,9 @@ from yinyan.energy import (
     EnergyTerms,
     backtracked_step_size,
     energy,
+    fused_layer,
     gradient,
     layer,
-    linear_layer,
     push_strengths,
     safe_step_size,
 )
@@ -108,7 +108,7 @@ class TestEveryVariant:
             grads = torch.autograd.grad(out, [y, f, lambdas], toward, allow_unused=True, materialize_grads=True)
             return out.detach(), *grads
 
-        for fast, plain in zip(run(linear_layer), run(layer), strict=True):
+        for fast, plain in zip(run(fused_layer), run(layer), strict=True):
             torch.testing.assert_close(fast, plain)
 
     def test_push_strengths_are_those_of_the_gradient(self, variant: Variant) -> None:
@@ -267,7 +267,7 @@ class TestMinimiser:
         solved = scipy.sparse.linalg.spsolve(scipy.sparse.csc_matrix(hessian.numpy()), right.numpy())
         y, step = f, safe_step_size(made)
         for _ in range(1500):
-            y = linear_layer(y, f, made, step)
+            y = fused_layer(y, f, made, step)
         torch.testing.assert_close(y[in_play], torch.as_tensor(solved), rtol=1e-8, atol=1e-8)
         torch.testing.assert_close(gradient(y, f, made), torch.zeros_like(y), rtol=0, atol=1e-9)
 
@@ -305,7 +305,7 @@ class TestIdentities:
         made = Variant(count=0, self_loops=self_loops).terms()
         y = f
         for _ in range(5):
-            y = linear_layer(y, f, made, 0.5)
+            y = fused_layer(y, f, made, 0.5)
         torch.testing.assert_close(y[-1], f[-1], rtol=0, atol=1e-15)
         assert not torch.allclose(y[0], f[0])
         assert y.isfinite().all()

@@ -29,6 +29,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "descent propagation sampling energy messages splits metrics ranking bootstrap",
         "progress",
         "encoder decoder losses",
+        "embedding refreshing",
         "training",
         "tensors checkpoint calibration explanation retrieval retrieval.exact results fitting extension defaults",
         "datasets datasets.archives datasets.bundled datasets.collegemsg datasets.dataset datasets.digests "

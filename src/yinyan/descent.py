@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 from yinyan import native
 from yinyan.propagation import LowRankOperator, Operator, SymmetricOperator, merged, row_dots
 
-__all__ = ["LinearLayers", "descend"]
+__all__ = ["BoundedLayer", "LinearLayers", "bounded_step", "descend"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,68 @@ class _Descent(torch.autograd.Function):
             to_f += g
         to_start = None if ctx.f_is_start else g
         return to_f.to(grad.dtype), to_start, to_own if learned else None, to_factors if learned else None, None, None
+
+
+@dataclass(frozen=True)
+class BoundedLayer:
+    """Y -> C1 Y + C2 f + c S Y + w σ(Q) L̃⁻ Y, Q = bound - tr(Yᵀ L̃⁻ Y): LAYER with a margin and one negative graph."""
+
+    own: Tensor  # (n, 1): C1, without the share of the non-links
+    base: Tensor  # (n, 1): C2
+    pull: float  # c
+    links: SymmetricOperator  # S
+    diagonal: Tensor  # (n, 1): of L̃⁻
+    non_links: SymmetricOperator  # what L̃⁻ subtracts from its diagonal
+    bound: float  # γ |E|
+
+
+def bounded_step(y: Tensor, f: Tensor, weight: Tensor, layer: BoundedLayer) -> Tensor:
+    """One layer with a margin, differentiable in y, f and w: the trace comes out of the pass that multiplies."""
+    return _BoundedStep.apply(y, f, weight, layer)  # type: ignore[no-any-return]
+
+
+class _BoundedStep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, y, f, weight, layer):  # type: ignore[no-untyped-def]
+        y = y.contiguous()
+        out, push = torch.empty_like(y), torch.empty_like(y)
+        inner = _bounded_pass(y, out, push, layer, f=f.contiguous())  # push holds S⁻ y
+        spread = (layer.diagonal[:, 0] * row_dots(y, y)).sum() - inner
+        push.neg_().addcmul_(layer.diagonal, y)  # L̃⁻ y
+        strength = torch.sigmoid(layer.bound - spread).to(y.dtype)
+        ctx.layer = layer
+        ctx.save_for_backward(push, weight, strength)
+        return out.add_(push, alpha=float(weight * strength))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        push, weight, strength = ctx.saved_tensors
+        layer, grad = ctx.layer, grad.contiguous()
+        to_y, turned = torch.empty_like(grad), torch.empty_like(grad)
+        _bounded_pass(grad, to_y, turned, layer)
+        along = row_dots(grad, push).sum()
+        to_y.add_(turned.neg_().addcmul_(layer.diagonal, grad), alpha=float(weight * strength))
+        # the strength itself moves: dσ(Q)/dY = -σ (1 - σ) 2 L̃⁻ Y
+        to_y.add_(push, alpha=float(-2 * weight * strength * (1 - strength) * along))
+        return to_y, layer.base * grad, (along * strength).reshape(weight.shape), None
+
+
+def _bounded_pass(x: Tensor, out: Tensor, part: Tensor, layer: BoundedLayer, f: Tensor | None = None) -> Tensor:
+    """out = C1 x + C2 f + c S x and part = S⁻ x, together; returns <x, S⁻ x>."""
+    matrices = [
+        native.Csr(g.indptr, g.columns, g.values, c) for g, c in ((layer.links, layer.pull), (layer.non_links, 0.0))
+    ]
+    if native.suits(x, *matrices) and layer.own.dtype == torch.float32:
+        base, own = layer.base.contiguous(), layer.own.contiguous()
+        return native.layer(x, out, matrices, own=own, base=base, f=f, other=x, part=part)[1].to(x.dtype)
+    torch.mul(layer.own, x, out=out)
+    if f is not None:
+        out.addcmul_(layer.base, f)
+    layer.links.add_product(out, x, layer.pull)
+    part.zero_()
+    layer.non_links.add_product(part, x, 1.0)
+    return row_dots(x, part).sum()
 
 
 class _Passes:

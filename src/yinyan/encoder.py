@@ -9,7 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from yinyan.descent import descend
-from yinyan.energy import EnergyTerms, backtracked_step_size, energy, layer, linear_layers, safe_step_size
+from yinyan.energy import (
+    EnergyTerms,
+    backtracked_step_size,
+    bounded_layer,
+    energy,
+    layer,
+    linear_layers,
+    safe_step_size,
+)
 from yinyan.errors import SettingsError
 from yinyan.messages import MessageGraph
 from yinyan.propagation import SparseMatrix
@@ -77,6 +85,25 @@ class BaseModel(nn.Module):
             x = x if self.norms is None else self.norms[place](x)
             x = linear(dropout(F.relu(x), self.settings.dropout, generator))
         return dropout(x, self.settings.dropout, generator)
+
+    @property
+    def is_row_wise(self) -> bool:
+        """Whether a row of f follows from its own row of the inputs."""
+        return self.settings.sign_hops == 0 and (self.norms is None or len(self.norms) == 0)
+
+    @torch.no_grad()
+    def of_rows(self, features: Tensor | SparseMatrix | None, table: Tensor | None) -> Tensor:
+        """f, at inference and if `is_row_wise`, of some rows of the features and of the table."""
+        x = None if self.feature_weight is None else _project(features, self.feature_weight, 0.0, None)[0]
+        if table is not None and self.table_weight is not None:
+            weight = self.table_weight[0]
+            x = table @ weight if x is None else x.addmm_(table, weight)
+        if x is None:
+            raise ValueError("the base model was built for a table, and no rows of it were given")
+        x += self.bias
+        for linear in self.rest:
+            x = linear(x.relu_())
+        return x
 
 
 class _NodeNorm(nn.Module):
@@ -175,7 +202,7 @@ class Encoder(NodeEncoder):
             return descend(stored, layers, recompute=self.settings.recompute).to(f.dtype)
         y = f
         for _ in range(self.settings.num_steps):
-            y = layer(y, f, terms, self.step_size(y, f, terms))
+            y = bounded_layer(y, f, terms, self.step_size(y, f, terms))
         return y
 
     def finish(self, y: Tensor) -> Tensor:

@@ -14,17 +14,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan.descent import LinearLayers, descend
-from yinyan.propagation import Operator
+from yinyan.descent import BoundedLayer, LinearLayers, bounded_step, descend
+from yinyan.propagation import Operator, SymmetricOperator
 
 __all__ = [
     "EnergyTerms",
     "Laplacian",
     "backtracked_step_size",
+    "bounded_layer",
     "energy",
+    "fused_layer",
     "gradient",
     "layer",
-    "linear_layer",
     "linear_layers",
     "push_strengths",
     "safe_step_size",
@@ -98,11 +99,35 @@ def layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
     return y - step_size * gradient(y, f, terms)
 
 
-def linear_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
-    """LAYER without a margin, as C1 Y + C2 f + c3 Ã Y - c4 Ã⁻ Y: the same map in one fused step."""
-    if terms.margin is not None:
+def fused_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
+    """LAYER as C1 Y + C2 f + c3 Ã Y - c4 Ã⁻ Y: the same map in one pass."""
+    if terms.margin is None:
+        return descend(f, linear_layers(terms, step_size, 1), start=y)
+    return bounded_layer(y, f, terms, step_size)
+
+
+def bounded_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
+    """LAYER with a margin: in one pass where there is one sampled negative graph, term by term otherwise."""
+    links = terms.links.adjacency
+    sampled = [g.adjacency for g in terms.non_links if isinstance(g.adjacency, SymmetricOperator)]
+    if (
+        terms.margin is None
+        or not isinstance(links, SymmetricOperator)
+        or len(sampled) != 1
+        or len(terms.non_links) != 1
+    ):
         return layer(y, f, terms, step_size)
-    return descend(f, linear_layers(terms, step_size, 1), start=y)
+    base = step_size * terms.anchoring * terms.anchor
+    bounded = BoundedLayer(
+        own=1 - base - step_size * terms.attraction * terms.links.diagonal,
+        base=base,
+        pull=step_size * terms.attraction,
+        links=links,
+        diagonal=terms.non_links[0].diagonal,
+        non_links=sampled[0],
+        bound=terms.margin * terms.num_links,
+    )
+    return bounded_step(y, f, step_size * terms.repulsion[0], bounded)
 
 
 def linear_layers(terms: EnergyTerms, step_size: float, num_steps: int) -> LinearLayers:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from yinyan.decoder import Decoder
 from yinyan.encoder import Encoder
-from yinyan.energy import EnergyTerms, linear_layer, push_strengths
+from yinyan.energy import EnergyTerms, fused_layer, push_strengths
 from yinyan.messages import MessageGraph
 from yinyan.propagation import SparseMatrix, SymmetricOperator
 
@@ -91,7 +91,7 @@ def _gated_layer(
 ) -> Tensor:
     """LAYER, less what the closed part of each gate withholds."""
     step = encoder.step_size(y, f, terms)
-    out = linear_layer(y, f, terms, step)
+    out = fused_layer(y, f, terms, step)
     factors = [terms.attraction * torch.ones_like(y[0, 0]), *(-push_strengths(y, terms))]
     for factor, group, gate in zip(factors, groups, gates, strict=True):
         if group.rows.numel():

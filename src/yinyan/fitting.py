@@ -17,6 +17,7 @@ from yinyan.allocation import held_memory
 from yinyan.calibration import Calibration, Method, fit_calibration
 from yinyan.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.decoder import build_decoder
+from yinyan.embedding import embed_all, is_finite
 from yinyan.encoder import Encoder
 from yinyan.errors import DivergedError, StoppedError
 from yinyan.features import SparseFeatures
@@ -190,8 +191,9 @@ def embed_graph(
     total = _sampled_embeddings(model, features, messages, seed, 0)
     for sample in range(1, count):
         total += _sampled_embeddings(model, features, messages, seed, sample)
-    total /= count
-    if not bool(total.isfinite().all()):
+    if count > 1:
+        total /= count
+    if not is_finite(total):
         raise DivergedError(
             "the embeddings are not finite: the energy diverges. Lower encoder.step_size (or set it to 'safe') "
             "or encoder.repulsion"
@@ -269,7 +271,7 @@ def _sampled_embeddings(
     model: Model, features: Tensor | SparseMatrix | None, messages: MessageGraph, seed: int, sample: int
 ) -> Tensor:
     generator = Streams.fresh(seed, f"inference/{sample}", messages.pairs.device)
-    return model.encoder(features, messages, negatives=generator)  # type: ignore[no-any-return]
+    return embed_all(model.encoder, features, messages, negatives=generator, dtype=messages.weights.dtype)
 
 
 def _samples_negatives(settings: Settings) -> bool:
