@@ -78,10 +78,10 @@ class _Descent(torch.autograd.Function):
             y = None
             if learned:
                 y = passes.run(kept[0], f, t) if ctx.recompute else kept[t]
-                to_own += row_dots(g, y).to(to_own.dtype)[:, None]
-            dots = passes.backward(g, out, to_f, y)
-            if dots is not None:
+            dots, along = passes.backward(g, out, to_f, y)
+            if dots is not None and along is not None:
                 to_factors += dots.to(to_factors.dtype)
+                to_own += along.to(to_own.dtype)[:, None]
             if g is not grad:
                 spare.append(g)
             g = out
@@ -178,8 +178,13 @@ class _Passes:
         """out = C1 y + C2 f + Σ_k c_k S_k y."""
         self._pass(y, out, f=f)
 
-    def backward(self, g: Tensor, out: Tensor, to_f: Tensor, y: Tensor | None) -> Tensor | None:
-        """The same of a gradient, which adds C2 g to f's; with `y`, (K,) <y, S_k g>, the gradients of the c_k."""
+    def backward(
+        self, g: Tensor, out: Tensor, to_f: Tensor, y: Tensor | None
+    ) -> tuple[Tensor, Tensor] | tuple[None, None]:
+        """The same of a gradient, which adds C2 g to f's.
+
+        With `y`: (K,) <y, S_k g>, the gradients of the c_k, and (n,) <y_i, g_i>, those of C1.
+        """
         return self._pass(g, out, to_f=to_f, other=y)
 
     def run(self, start: Tensor, f: Tensor, steps: int) -> Tensor:
@@ -198,16 +203,20 @@ class _Passes:
         f: Tensor | None = None,
         to_f: Tensor | None = None,
         other: Tensor | None = None,
-    ) -> Tensor | None:
+    ) -> tuple[Tensor, Tensor] | tuple[None, None]:
+        dots = along = None
         if native.suits(x, *self.matrices) and self.own.dtype == torch.float32:
+            along = None if other is None else torch.empty(x.shape[0])
             dots = native.layer(
                 x, out, self.matrices, own=self.own, base=self.base, f=f, gathered=to_f, other=other,
-                low_rank=self._factors(x),
+                low_rank=self._factors(x), row_dots=along,
             )  # fmt: skip
         else:
             self._plain_pass(x, out, f, to_f)
-            dots = None
-        return None if other is None else self._dots(x, other, dots)
+        if other is None:
+            return None, None
+        along = row_dots(other, x) if along is None else along
+        return self._dots(x, other, dots, along), along
 
     def _factors(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
         """All low-rank graphs as one U V: U with the factors, V = C (Uᵀ x)."""
@@ -233,14 +242,17 @@ class _Passes:
             total.addmm_(graph.factors, graph.core @ (graph.factors.T @ exact), alpha=factor)
         out.copy_(total)
 
-    def _dots(self, x: Tensor, other: Tensor, dots: Tensor | None) -> Tensor:
-        """(K,) <other, S_k x>, in the order of the graphs."""
+    def _dots(self, x: Tensor, other: Tensor, dots: Tensor | None, along: Tensor) -> Tensor:
+        """(K,) <other, S_k x> in the order of the graphs; those of the sparse ones may be at hand."""
         ready = iter(() if dots is None else dots.unbind())
         found = []
         for graph in self.layers.graphs:
             if dots is not None and isinstance(graph, SymmetricOperator):
                 found.append(next(ready))
+            elif dots is not None and isinstance(graph, LowRankOperator):
+                mine, theirs = (native.project(t, graph.factors.contiguous()) for t in (other, x))
+                found.append(((graph.diagonal * along).sum() + (mine * (graph.core @ theirs)).sum()).double())
             else:
                 exact, against = (t.float() if t.dtype == torch.bfloat16 else t for t in (x, other))
-                found.append(graph.inner(against, exact, row_dots(against, exact)).double())
+                found.append(graph.inner(against, exact, along).double())
         return torch.stack(found)

@@ -72,11 +72,18 @@ struct Layer {
   int64_t rank;
   void* out;               // (rows, d)
   void* part;              // (rows, d) or none: the last matrix's own part, without its factor
+  float* row_dots;         // (rows,) or none: <other_i, x_i>
 };
 
 }  // extern "C"
 
 namespace {
+
+float sum_of(Lanes x) {
+  float sum = 0;
+  for (int lane = 0; lane < kLanes; ++lane) sum += x[lane];
+  return sum;
+}
 
 // One block of `Width` columns of row i. `dots` collects <other, S_k x> for each matrix k.
 template <class Kind, int Width>
@@ -107,6 +114,13 @@ void block(const Layer& layer, int64_t i, int64_t column, double* dots) {
       Float32::store(gathered + p * kLanes,
                      Float32::load(gathered + p * kLanes) + base * Kind::load(x + i * d + p * kLanes));
   }
+  if (layer.row_dots) {
+    const Stored* other = static_cast<const Stored*>(layer.other) + i * d + column;
+    Lanes dot{};
+#pragma GCC unroll 16
+    for (int p = 0; p < kParts; ++p) dot += Kind::load(x + i * d + p * kLanes) * Kind::load(other + p * kLanes);
+    layer.row_dots[i] = (column ? layer.row_dots[i] : 0.0f) + sum_of(dot);
+  }
   for (int64_t r = 0; r < layer.rank; ++r) {
     const float left = layer.left[i * layer.rank + r];
     const float* right = layer.right + r * d + column;
@@ -134,9 +148,7 @@ void block(const Layer& layer, int64_t i, int64_t column, double* dots) {
       Lanes dot{};
 #pragma GCC unroll 16
       for (int p = 0; p < kParts; ++p) dot += sum[p] * Kind::load(other + p * kLanes);
-      float sum_of_lanes = 0;
-      for (int lane = 0; lane < kLanes; ++lane) sum_of_lanes += dot[lane];
-      dots[k] += sum_of_lanes;
+      dots[k] += sum_of(dot);
     }
     if (layer.part && k + 1 == layer.num_matrices) {
       Stored* part = static_cast<Stored*>(layer.part) + i * d + column;
@@ -158,7 +170,11 @@ void rest(const Layer& layer, int64_t i, int64_t column, double* dots) {
   const int64_t d = layer.size;
   const Stored* x = static_cast<const Stored*>(layer.x);
   for (; column < d; ++column) {
-    const float own_x = (layer.own || layer.gathered) ? Kind::load_one(x + i * d + column) : 0.0f;
+    const bool reads_own = layer.own || layer.gathered || layer.row_dots;
+    const float own_x = reads_own ? Kind::load_one(x + i * d + column) : 0.0f;
+    if (layer.row_dots)
+      layer.row_dots[i] = (column ? layer.row_dots[i] : 0.0f) +
+                          own_x * Kind::load_one(static_cast<const Stored*>(layer.other) + i * d + column);
     float total = layer.own ? layer.own[i] * own_x : 0.0f;
     if (layer.f) total += layer.base[i] * Kind::load_one(static_cast<const Stored*>(layer.f) + i * d + column);
     if (layer.gathered) layer.gathered[i * d + column] += layer.base[i] * own_x;

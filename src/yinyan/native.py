@@ -80,6 +80,7 @@ class _Layer(ctypes.Structure):
         ("rank", ctypes.c_int64),
         ("out", ctypes.c_void_p),
         ("part", ctypes.c_void_p),
+        ("row_dots", ctypes.c_void_p),
     )
 
 
@@ -105,13 +106,14 @@ def layer(
     other: Tensor | None = None,
     low_rank: tuple[Tensor, Tensor] | None = None,
     part: Tensor | None = None,
+    row_dots: Tensor | None = None,
     first_row: int = 0,
 ) -> Tensor:
     """out = own x + base f + Σ_k factor_k S_k x + U V, in one pass over the rows of `out`.
 
-    Besides, if asked for: gathered += base x; part = S_K x of the last matrix. Returns (K,) <other, S_k x>.
-    With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there on; x, the matrices,
-    `own`, `base` and U hold all.
+    Besides, if asked for: gathered += base x; part = S_K x of the last matrix; row_dots_i = <other_i, x_i>. Returns
+    (K,) <other, S_k x>. With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there
+    on; x, the matrices, `own`, `base`, U and `row_dots` hold all.
     """
     built = library()
     if built is None:
@@ -129,7 +131,7 @@ def layer(
 
     task = _Layer(
         x.shape[1], *map(_at, (x, own, base)), rows(f), rows(gathered), parts, len(matrices), rows(other), _at(left),
-        _at(right), 0 if left is None else left.shape[1], rows(out), rows(part),
+        _at(right), 0 if left is None else left.shape[1], rows(out), rows(part), _at(row_dots),
     )  # fmt: skip
     ranges = _ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1], first_row)
     dots = torch.zeros(len(ranges), max(1, len(matrices)), dtype=torch.float64)
@@ -328,7 +330,7 @@ def _is_right(built: ctypes.CDLL) -> bool:
         torch.ones(2),
     )
     matrix = (_Matrix * 1)(_Matrix(_at(indptr), _at(columns), _at(values), 1.0, 1))
-    task = _Layer(17, _at(x), None, None, None, None, matrix, 1, None, None, None, 0, _at(out), None)
+    task = _Layer(17, _at(x), None, None, None, None, matrix, 1, None, None, None, 0, _at(out), None, None)
     built.layer_float32(ctypes.byref(task), 0, 1, torch.zeros(1, dtype=torch.float64).data_ptr())
     return torch.equal(out[0], x.sum(0))
 
