@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -10,6 +11,8 @@ from torch.autograd.function import once_differentiable
 
 from yinyan import native
 from yinyan.propagation import LowRankOperator, Operator, SymmetricOperator, merged, row_dots
+
+Gathering = Literal["add", "store", "join"]
 
 __all__ = ["BoundedLayer", "LinearLayers", "bounded_step", "descend"]
 
@@ -67,9 +70,8 @@ class _Descent(torch.autograd.Function):
         f, *kept = ctx.saved_tensors
         learned = f is not None
         grad = grad.contiguous()
-        to_f = torch.zeros(
-            grad.shape, dtype=torch.float32 if grad.dtype == torch.bfloat16 else grad.dtype, device=grad.device
-        )
+        exact = torch.float32 if grad.dtype == torch.bfloat16 else grad.dtype
+        to_f = torch.empty(grad.shape, dtype=exact, device=grad.device)
         to_own, to_factors = torch.zeros_like(passes.layers.own), torch.zeros_like(passes.layers.factors)
         spare: list[Tensor] = []
         g = grad
@@ -78,17 +80,16 @@ class _Descent(torch.autograd.Function):
             y = None
             if learned:
                 y = passes.run(kept[0], f, t) if ctx.recompute else kept[t]
-            dots, along = passes.backward(g, out, to_f, y)
+            first, last = t == steps - 1, t == 0
+            dots, along = passes.backward(g, out, to_f, y, first=first, joined=last and ctx.f_is_start)
             if dots is not None and along is not None:
                 to_factors += dots.to(to_factors.dtype)
                 to_own += along.to(to_own.dtype)[:, None]
             if g is not grad:
                 spare.append(g)
             g = out
-        if ctx.f_is_start:
-            to_f += g
-        to_start = None if ctx.f_is_start else g
-        return to_f.to(grad.dtype), to_start, to_own if learned else None, to_factors if learned else None, None, None
+        both = (g, None) if ctx.f_is_start else (to_f.to(grad.dtype), g)
+        return *both, to_own if learned else None, to_factors if learned else None, None, None
 
 
 @dataclass(frozen=True)
@@ -173,19 +174,23 @@ class _Passes:
             self.own = self.own + factor * graph.diagonal[:, None]
         self.own, self.base = self.own.contiguous(), layers.base.contiguous()
         self._merged: SymmetricOperator | None = None
+        self._left: Tensor | None = None
 
     def forward(self, y: Tensor, f: Tensor, out: Tensor) -> None:
         """out = C1 y + C2 f + Σ_k c_k S_k y."""
         self._pass(y, out, f=f)
 
     def backward(
-        self, g: Tensor, out: Tensor, to_f: Tensor, y: Tensor | None
+        self, g: Tensor, out: Tensor, to_f: Tensor, y: Tensor | None, *, first: bool, joined: bool
     ) -> tuple[Tensor, Tensor] | tuple[None, None]:
-        """The same of a gradient, which adds C2 g to f's.
+        """The same of a gradient, which adds C2 g to f's; the first pass begins that, `joined` adds all of it to out.
 
         With `y`: (K,) <y, S_k g>, the gradients of the c_k, and (n,) <y_i, g_i>, those of C1.
         """
-        return self._pass(g, out, to_f=to_f, other=y)
+        gathering: Gathering = "join" if joined else "store" if first else "add"
+        if first:
+            to_f = to_f if gathering == "store" else to_f.zero_()  # a single layer
+        return self._pass(g, out, to_f=to_f, gathering=gathering, other=y)
 
     def run(self, start: Tensor, f: Tensor, steps: int) -> Tensor:
         """Y after some steps, again."""
@@ -202,6 +207,7 @@ class _Passes:
         *,
         f: Tensor | None = None,
         to_f: Tensor | None = None,
+        gathering: Gathering = "add",
         other: Tensor | None = None,
     ) -> tuple[Tensor, Tensor] | tuple[None, None]:
         dots = along = None
@@ -209,10 +215,14 @@ class _Passes:
             along = None if other is None else torch.empty(x.shape[0])
             dots = native.layer(
                 x, out, self.matrices, own=self.own, base=self.base, f=f, gathered=to_f, other=other,
-                low_rank=self._factors(x), row_dots=along,
+                gathering=gathering, low_rank=self._factors(x), row_dots=along,
             )  # fmt: skip
         else:
+            if to_f is not None and gathering == "store":
+                to_f.zero_()
             self._plain_pass(x, out, f, to_f)
+            if to_f is not None and gathering == "join":
+                out += to_f.to(out.dtype)
         if other is None:
             return None, None
         along = row_dots(other, x) if along is None else along
@@ -222,9 +232,10 @@ class _Passes:
         """All low-rank graphs as one U V: U with the factors, V = C (Uᵀ x)."""
         if not self.low_rank:
             return None
-        left = torch.cat([c * g.factors for g, c in self.low_rank], dim=1)
+        if self._left is None:
+            self._left = torch.cat([c * g.factors for g, c in self.low_rank], dim=1).contiguous()
         right = torch.cat([g.core @ native.project(x, g.factors.contiguous()) for g, _ in self.low_rank])
-        return left, right
+        return self._left, right
 
     def _plain_pass(self, x: Tensor, out: Tensor, f: Tensor | None, to_f: Tensor | None) -> None:
         exact = x.float() if x.dtype == torch.bfloat16 else x

@@ -98,14 +98,14 @@ class MessageGraph:
     ) -> tuple[tuple[Laplacian, ...], Tensor]:
         """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together."""
         count = settings.num_negatives
-        visible = self.visible(hidden)
-        if count == 0 or visible.shape[0] == 0:
-            return (), torch.zeros_like(self.structure.degrees(self.weights))
+        num_visible = self.pairs.shape[0] if hidden is None else int(self.pairs.shape[0] - hidden.sum())
+        if count == 0 or num_visible == 0:
+            return (), self.weights.new_zeros(self.num_nodes)
         if settings.expected_negatives:
-            return self._expected(settings, visible)
+            return self._expected(settings, hidden)
         if generator is None:
             raise ValueError("sampled negatives need a generator")
-        sampled = [self._sample(settings, visible, generator, hidden) for _ in range(count)]
+        sampled = [self._sample(settings, num_visible, generator, hidden) for _ in range(count)]
         if repulsion.numel() == 1:  # one weight for all: K graphs act as one
             sampled = [torch.cat(sampled)]
         structures = [EdgeStructure.from_pairs(pairs, self.num_nodes, weighted=False) for pairs in sampled]
@@ -119,8 +119,10 @@ class MessageGraph:
         )
         return laplacians, total
 
-    def _expected(self, settings: EncoderSettings, visible: Tensor) -> tuple[tuple[Laplacian, ...], Tensor]:
-        counts = torch.bincount(visible.flatten(), minlength=self.num_nodes).to(self.weights.dtype)
+    def _expected(self, settings: EncoderSettings, hidden: Tensor | None) -> tuple[tuple[Laplacian, ...], Tensor]:
+        counts = self.structure.degrees().to(self.weights.dtype)
+        if hidden is not None:  # the fewer are counted
+            counts -= torch.bincount(self.pairs[hidden].flatten(), minlength=self.num_nodes).to(counts.dtype)
         sides = self.known.num_left
         rates = expected_rates(counts, settings.sampler, sides)
         ones = torch.ones_like(rates)
@@ -132,15 +134,14 @@ class MessageGraph:
         return (Laplacian((share * degrees * scale)[:, None], mean),), degrees * settings.num_negatives
 
     def _sample(
-        self, settings: EncoderSettings, visible: Tensor, generator: torch.Generator, hidden: Tensor | None
+        self, settings: EncoderSettings, count: int, generator: torch.Generator, hidden: Tensor | None
     ) -> Tensor:
-        """One non-link for each visible link."""
-        m = visible.shape[0]
+        """One non-link for each of `count` visible links."""
         sources = None
         if settings.sampler == "source":
-            end = torch.randint(2, (m, 1), generator=generator, device=generator.device).to(visible.device)
-            sources = visible.gather(1, end)[:, 0]
-        return draw_pairs(self.known, m, generator, sources=sources, hidden=hidden)
+            end = torch.randint(2, (count, 1), generator=generator, device=generator.device).to(self.pairs.device)
+            sources = self.visible(hidden).gather(1, end)[:, 0]
+        return draw_pairs(self.known, count, generator, sources=sources, hidden=hidden)
 
     def to(self, device: torch.device) -> MessageGraph:
         """The same graph on a device."""

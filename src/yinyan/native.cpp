@@ -64,6 +64,7 @@ struct Layer {
   const float* base;       // (rows,) or none
   const void* f;           // (rows, d) or none: base_i f_i is added
   float* gathered;         // (rows, d) or none: base_i x_i is added to it
+  int64_t gathering;       // 0: as said; 1: it is stored there; 2: it and what is gathered are added to `out`
   const Matrix* matrices;
   int64_t num_matrices;
   const void* other;       // (rows, d) or none: its inner product with each matrix's part is taken
@@ -78,6 +79,8 @@ struct Layer {
 }  // extern "C"
 
 namespace {
+
+constexpr int64_t kStore = 1, kJoin = 2;  // ways of gathering
 
 float sum_of(Lanes x) {
   float sum = 0;
@@ -110,9 +113,14 @@ void block(const Layer& layer, int64_t i, int64_t column, double* dots) {
     const float base = layer.base[i];
     float* gathered = layer.gathered + i * d + column;
 #pragma GCC unroll 16
-    for (int p = 0; p < kParts; ++p)
-      Float32::store(gathered + p * kLanes,
-                     Float32::load(gathered + p * kLanes) + base * Kind::load(x + i * d + p * kLanes));
+    for (int p = 0; p < kParts; ++p) {
+      Lanes sum = base * Kind::load(x + i * d + p * kLanes);
+      if (layer.gathering != kStore) sum += Float32::load(gathered + p * kLanes);
+      if (layer.gathering == kJoin)
+        total[p] += sum;
+      else
+        Float32::store(gathered + p * kLanes, sum);
+    }
   }
   if (layer.row_dots) {
     const Stored* other = static_cast<const Stored*>(layer.other) + i * d + column;
@@ -177,7 +185,14 @@ void rest(const Layer& layer, int64_t i, int64_t column, double* dots) {
                           own_x * Kind::load_one(static_cast<const Stored*>(layer.other) + i * d + column);
     float total = layer.own ? layer.own[i] * own_x : 0.0f;
     if (layer.f) total += layer.base[i] * Kind::load_one(static_cast<const Stored*>(layer.f) + i * d + column);
-    if (layer.gathered) layer.gathered[i * d + column] += layer.base[i] * own_x;
+    if (layer.gathered) {
+      float* gathered = layer.gathered + i * d + column;
+      const float sum = layer.base[i] * own_x + (layer.gathering == kStore ? 0.0f : *gathered);
+      if (layer.gathering == kJoin)
+        total += sum;
+      else
+        *gathered = sum;
+    }
     for (int64_t r = 0; r < layer.rank; ++r)
       total += layer.left[i * layer.rank + r] * layer.right[r * d + column];
     for (int64_t k = 0; k < layer.num_matrices; ++k) {

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,6 +40,7 @@ _COMPILERS = ("c++", "g++", "clang++")
 _COMPILE_SECONDS = 120
 
 _STORED = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+_GATHERING = ("add", "store", "join")
 _WORK = 1 << 19  # multiplications worth a thread's while
 _RANGES = 64  # at most, so that threads that finish early find more to do
 _MOST_ENTRIES = 2**31 - 1  # places are 32 bits wide
@@ -72,6 +73,7 @@ class _Layer(ctypes.Structure):
         ("base", ctypes.c_void_p),
         ("f", ctypes.c_void_p),
         ("gathered", ctypes.c_void_p),
+        ("gathering", ctypes.c_int64),
         ("matrices", ctypes.POINTER(_Matrix)),
         ("num_matrices", ctypes.c_int64),
         ("other", ctypes.c_void_p),
@@ -103,6 +105,7 @@ def layer(
     base: Tensor | None = None,
     f: Tensor | None = None,
     gathered: Tensor | None = None,
+    gathering: Literal["add", "store", "join"] = "add",
     other: Tensor | None = None,
     low_rank: tuple[Tensor, Tensor] | None = None,
     part: Tensor | None = None,
@@ -111,9 +114,10 @@ def layer(
 ) -> Tensor:
     """out = own x + base f + Σ_k factor_k S_k x + U V, in one pass over the rows of `out`.
 
-    Besides, if asked for: gathered += base x; part = S_K x of the last matrix; row_dots_i = <other_i, x_i>. Returns
-    (K,) <other, S_k x>. With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there
-    on; x, the matrices, `own`, `base`, U and `row_dots` hold all.
+    Besides, if asked for: `gathered` has base x added, or stored, or is added with it to `out` (`gathering`); `part` is
+    S_K x of the last matrix; row_dots_i is <other_i, x_i>. Returns (K,) <other, S_k x>.
+    With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there on; x, the matrices,
+    `own`, `base`, U and `row_dots` hold all.
     """
     built = library()
     if built is None:
@@ -130,7 +134,8 @@ def layer(
         return None if tensor is None else tensor.data_ptr() - first_row * tensor.shape[1] * tensor.element_size()
 
     task = _Layer(
-        x.shape[1], *map(_at, (x, own, base)), rows(f), rows(gathered), parts, len(matrices), rows(other), _at(left),
+        x.shape[1], *map(_at, (x, own, base)), rows(f), rows(gathered),
+        _GATHERING.index(gathering), parts, len(matrices), rows(other), _at(left),
         _at(right), 0 if left is None else left.shape[1], rows(out), rows(part), _at(row_dots),
     )  # fmt: skip
     ranges = _ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1], first_row)
@@ -330,7 +335,7 @@ def _is_right(built: ctypes.CDLL) -> bool:
         torch.ones(2),
     )
     matrix = (_Matrix * 1)(_Matrix(_at(indptr), _at(columns), _at(values), 1.0, 1))
-    task = _Layer(17, _at(x), None, None, None, None, matrix, 1, None, None, None, 0, _at(out), None, None)
+    task = _Layer(17, _at(x), None, None, None, None, 0, matrix, 1, None, None, None, 0, _at(out), None, None)
     built.layer_float32(ctypes.byref(task), 0, 1, torch.zeros(1, dtype=torch.float64).data_ptr())
     return torch.equal(out[0], x.sum(0))
 
