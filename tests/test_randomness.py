@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from yinyan.randomness import Streams, dropout, named_seed
+from yinyan import native
+from yinyan.randomness import Streams, dropout, named_seed, uniform_nodes
 
 CPU = torch.device("cpu")
 
@@ -129,3 +130,29 @@ class TestDropout:
         other = dropout(torch.ones(40), 0.5, torch.Generator().manual_seed(2))
         assert torch.equal(first, again)
         assert not torch.equal(first, other)
+
+
+class TestUniformNodes:
+    @pytest.mark.parametrize("num_nodes", [1, 7, 2_900_000])
+    def test_the_same_with_kernels_and_without(self, num_nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        def drawn() -> torch.Tensor:
+            return uniform_nodes(num_nodes, 100_000, torch.Generator().manual_seed(5), torch.device("cpu"))
+
+        ours = drawn()
+        monkeypatch.setattr(native, "library", lambda: None)
+        assert torch.equal(ours, drawn())
+        assert int(ours.min()) >= 0 and int(ours.max()) < num_nodes
+
+    def test_is_uniform_and_independent(self) -> None:
+        drawn = uniform_nodes(16, 320_000, torch.Generator().manual_seed(1), torch.device("cpu"))
+        for chosen in (drawn, drawn[::2] * 16 + drawn[1::2]):  # single draws, and neighbouring ones together
+            kinds = 16 if chosen is drawn else 256
+            counts = torch.bincount(chosen, minlength=kinds).double()
+            mean = len(chosen) / kinds
+            chi_square = float(((counts - mean) ** 2 / mean).sum())
+            assert abs(chi_square - (kinds - 1)) < 5 * (2 * (kinds - 1)) ** 0.5
+
+    def test_goes_on_with_the_generator(self) -> None:
+        generator = torch.Generator().manual_seed(1)
+        first, second = (uniform_nodes(1000, 50, generator, torch.device("cpu")) for _ in range(2))
+        assert not torch.equal(first, second)

@@ -299,3 +299,10 @@ class TestExpected:
         rates = expected_rates(self.degrees(), "source", num_left)
         got = expected_adjacency(rates, scale, num_left).product(eye)
         torch.testing.assert_close(got, scale[:, None] * self.dense("source", num_left) * scale)
+
+
+def test_the_non_links_of_a_split_stay_what_they_were() -> None:
+    """Published results stand on them: another way of drawing is for training alone."""
+    known = KnownPairs.from_pairs(torch.tensor([[0, 1], [1, 2], [5, 9]]), 1_000)
+    drawn = distinct_pairs(known, 5, torch.Generator().manual_seed(3))
+    assert drawn.tolist() == [[280, 986], [48, 840], [525, 737], [667, 981], [360, 739]]

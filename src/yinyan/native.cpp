@@ -351,4 +351,16 @@ void suspect_pairs(const int64_t* pairs, int64_t num_nodes, int directed, int sh
                            (pairs[2 * (first + i)] == pairs[2 * (first + i) + 1]);
   }
 }
+
+// Nodes drawn uniformly: number e of a draw is a function of the seed and e alone (splitmix64), so that any thread
+// can make any part of it. yinyan.randomness.uniform_nodes draws the same with torch.
+void draw_nodes(uint64_t seed, int64_t num_nodes, int64_t begin, int64_t end, int64_t* nodes) {
+  for (int64_t e = begin; e < end; ++e) {
+    uint64_t z = seed + uint64_t(e + 1) * 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    z ^= z >> 31;
+    nodes[e] = int64_t(((z >> 33) * uint64_t(num_nodes)) >> 31);
+  }
+}
 }

@@ -171,12 +171,19 @@ def drop(x: Tensor, chances: Tensor, threshold: int, scale: float) -> Tensor:
     """x times the scale where a byte of `chances` reaches the threshold, else 0."""
     built = library()
     assert_built(built)
-    out, count = torch.empty_like(x), x.numel()
-    parts = min(_RANGES, max(1, count // _WORK))
-    bounds = [count * part // parts for part in range(parts + 1)]
-    ends = zip(bounds, bounds[1:], strict=False)
+    out, ends = torch.empty_like(x), _equal_parts(x.numel(), 1)
     _run([functools.partial(built.drop, _at(x), _at(chances), threshold, scale, b, e, _at(out)) for b, e in ends])  # type: ignore[union-attr]
     return out
+
+
+def draw_nodes(seed: int, num_nodes: int, count: int) -> Tensor:
+    """(count,) nodes drawn uniformly from a seed."""
+    built = library()
+    assert_built(built)
+    nodes = torch.empty(count, dtype=torch.long)
+    ends = _equal_parts(count, 8)
+    _run([functools.partial(built.draw_nodes, seed, num_nodes, b, e, _at(nodes)) for b, e in ends])  # type: ignore[union-attr]
+    return nodes
 
 
 class Marks(NamedTuple):
@@ -201,10 +208,8 @@ class Marks(NamedTuple):
         assert_built(built)
         pairs, m = pairs.contiguous(), pairs.shape[0]
         found = torch.empty(m, dtype=torch.uint8)
-        parts = min(_RANGES, max(1, 8 * m // _WORK))
-        bounds = [m * part // parts for part in range(parts + 1)]
         given = (_at(pairs), num_nodes, int(directed), self.shift, _at(self.bits))
-        ends = zip(bounds, bounds[1:], strict=False)
+        ends = _equal_parts(m, 8)
         _run([functools.partial(built.suspect_pairs, *given, b, e, _at(found)) for b, e in ends])  # type: ignore[union-attr]
         return found.nonzero()[:, 0]
 
@@ -286,6 +291,7 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         getattr(built, f"layer_{name}").argtypes = (pointer, long, long, pointer)
         getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
     built.drop.argtypes = (pointer, pointer, ctypes.c_uint8, ctypes.c_float, long, long, pointer)
+    built.draw_nodes.argtypes = (ctypes.c_uint64, long, long, long, pointer)
     built.mark_keys.argtypes = (pointer, long, ctypes.c_int, pointer)
     built.suspect_pairs.argtypes = (pointer, long, ctypes.c_int, ctypes.c_int, pointer, long, long, pointer)
     built.count_ends.argtypes = (pointer, long, long, long, pointer)
@@ -356,6 +362,13 @@ def _ranges(num_rows: int, indptrs: Sequence[Tensor], width: int, first: int = 0
         work += indptr[first : last + 1] - indptr[first]
     bounds = (torch.searchsorted(work, torch.arange(1, count) * entries // count) + first).tolist()
     return list(zip([first, *bounds], [*bounds, last], strict=True))
+
+
+def _equal_parts(count: int, work: int) -> list[tuple[int, int]]:
+    """Ranges of equal length, for `work` operations an entry."""
+    parts = min(_RANGES, max(1, work * count // _WORK))
+    bounds = [count * part // parts for part in range(parts + 1)]
+    return list(zip(bounds, bounds[1:], strict=False))
 
 
 def _run(tasks: list[Callable[[], object]]) -> None:

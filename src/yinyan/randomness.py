@@ -9,7 +9,7 @@ from torch import Tensor
 
 from yinyan import native
 
-__all__ = ["Streams", "dropout", "named_seed"]
+__all__ = ["Streams", "dropout", "named_seed", "uniform_nodes"]
 
 
 def named_seed(seed: int, use: str) -> int:
@@ -44,6 +44,30 @@ class Streams:
         """Go on from where `state` was taken."""
         for use, generator in self._generators.items():
             generator.set_state(state[use])
+
+
+def uniform_nodes(num_nodes: int, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    """(count,) nodes drawn uniformly: one draw from the generator, and a hash of it and of each place.
+
+    The same on every device and with any number of threads. A node's chance is off by 2^-31 at most.
+    """
+    seed = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+    if device.type == "cpu" and native.library() is not None:
+        return native.draw_nodes(seed, num_nodes, count)
+    z = seed + torch.arange(1, count + 1, device=device) * _signed(0x9E3779B97F4A7C15)  # integers wrap
+    z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
+    z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
+    return (_shifted(z ^ _shifted(z, 31), 33) * num_nodes) >> 31
+
+
+def _shifted(x: Tensor, places: int) -> Tensor:
+    """x moved to the right, zeros moving in."""
+    return (x >> places) & (2 ** (64 - places) - 1)
+
+
+def _signed(x: int) -> int:
+    """The number with the same 64 bits as x."""
+    return x - 2**64 if x >= 2**63 else x
 
 
 def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -12,10 +13,12 @@ from torch import Tensor
 from yinyan import native
 from yinyan.errors import TrainingError
 from yinyan.propagation import LowRankOperator
+from yinyan.randomness import uniform_nodes
 
 __all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_pairs", "expected_adjacency", "expected_rates"]
 
 Sampler = Literal["global", "source"]
+Draw = Callable[[int, int, torch.Generator, torch.device], Tensor]  # so many nodes, how many, from where, to where
 
 _ROUNDS = 24  # on a graph that is half full, one pair in 2^24 is left for the last resort
 _MARKED_FROM = 20_000  # pairs: below, a binary search is as quick
@@ -76,22 +79,23 @@ def draw_pairs(
     *,
     sources: Tensor | None = None,
     hidden: Tensor | None = None,
+    draw: Draw = uniform_nodes,
 ) -> Tensor:
     """(count, 2) pairs that are neither self pairs nor known.
 
     With `sources` (count,) the first end is kept and the second drawn uniformly (the *source* sampler);
     without, both are drawn (*global*). A source that is linked to every node falls back on a global draw.
     """
-    pairs = _propose(known, count, generator, sources)
+    pairs = _propose(known, count, generator, sources, draw)
     wrong = known.clashes(pairs, hidden)
     for _ in range(_ROUNDS):
         if not wrong.numel():
             return pairs
-        again = _propose(known, wrong.numel(), generator, None if sources is None else sources[wrong])
+        again = _propose(known, wrong.numel(), generator, None if sources is None else sources[wrong], draw)
         pairs[wrong] = again
         wrong = wrong[known.clashes(again, hidden)]
     if wrong.numel() and sources is not None:
-        pairs[wrong] = draw_pairs(known, wrong.numel(), generator, hidden=hidden)
+        pairs[wrong] = draw_pairs(known, wrong.numel(), generator, hidden=hidden, draw=draw)
     elif wrong.numel():
         pairs[wrong] = _listed(known, wrong.numel(), generator, hidden)
     return pairs
@@ -107,7 +111,8 @@ def distinct_pairs(known: KnownPairs, count: int, generator: torch.Generator) ->
         return free[torch.randperm(free.shape[0], generator=generator, device=free.device)[:count]]
     found = torch.empty(0, dtype=torch.long, device=known.keys.device)
     while found.numel() < count and tries < 2 * _ROUNDS:
-        drawn = _keys(draw_pairs(known, count, generator), n, known.directed)
+        # as ever: the non-links of a split are part of every result that was published for it
+        drawn = _keys(draw_pairs(known, count, generator, draw=_torch_nodes), n, known.directed)
         fresh = torch.cat([found, drawn])
         values, where = torch.unique(fresh, return_inverse=True)
         first = torch.full((values.numel(),), fresh.numel(), device=fresh.device)
@@ -117,19 +122,22 @@ def distinct_pairs(known: KnownPairs, count: int, generator: torch.Generator) ->
     return torch.stack([found // n, found % n], dim=1)
 
 
-def _propose(known: KnownPairs, count: int, generator: torch.Generator, sources: Tensor | None) -> Tensor:
+def _propose(known: KnownPairs, count: int, generator: torch.Generator, sources: Tensor | None, draw: Draw) -> Tensor:
     n, left, device = known.num_nodes, known.num_left, known.keys.device
 
-    def uniform(low: int, high: int, size: int) -> Tensor:
-        return torch.randint(low, high, (size,), generator=generator, device=generator.device).to(device)
+    def uniform(low: int, high: int) -> Tensor:
+        return low + draw(high - low, count, generator, device)
 
     if left is None:
-        first = uniform(0, n, count) if sources is None else sources
-        return torch.stack([first, uniform(0, n, count)], dim=1)
+        return torch.stack([uniform(0, n) if sources is None else sources, uniform(0, n)], dim=1)
     if sources is None:
-        return torch.stack([uniform(0, left, count), uniform(left, n, count)], dim=1)
-    other = torch.where(sources < left, uniform(left, n, count), uniform(0, left, count))
+        return torch.stack([uniform(0, left), uniform(left, n)], dim=1)
+    other = torch.where(sources < left, uniform(left, n), uniform(0, left))
     return torch.stack([sources, other], dim=1)
+
+
+def _torch_nodes(num_nodes: int, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
+    return torch.randint(num_nodes, (count,), generator=generator, device=generator.device).to(device)
 
 
 def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: Tensor | None) -> Tensor:
