@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import platform
 import resource
@@ -29,14 +30,18 @@ class Times:
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {}
 
-    def run(self, tasks: Mapping[str, Task], repeats: int, *, warm_up: int = 1, budget: float | None = None) -> None:
-        """Each task in turn, `repeats` times after unmeasured rounds; no new round begins once `budget` is spent."""
+    def run(self, tasks: Mapping[str, Task], repeats: int, *, warm_up: int = 1, deadline: float = math.inf) -> None:
+        """Each task in turn, `repeats` times after unmeasured rounds.
+
+        No round but the first begins that would be expected to end after `deadline`, on the clock of perf_counter.
+        """
         for _ in range(warm_up):
             for task in tasks.values():
                 task()
         started = time.perf_counter()
         for done in range(repeats):
-            if budget is not None and done and (time.perf_counter() - started) * (done + 1) / done > budget:
+            now = time.perf_counter()
+            if done and now + (now - started) / done > deadline:
                 break
             for name, task in tasks.items():
                 self.once(name, task)
@@ -55,8 +60,9 @@ class Times:
         return min(self.seconds[name])
 
     def ratio(self, ours: str, theirs: str) -> float:
-        """Ratio of minima."""
-        return self.least(ours) / self.least(theirs)
+        """Ratio of minima, over as many calls of both: the best of five against a single call would be no contest."""
+        calls = min(len(self.seconds[ours]), len(self.seconds[theirs]))
+        return min(self.seconds[ours][:calls]) / min(self.seconds[theirs][:calls])
 
     def median_ratio(self, ours: str, theirs: str) -> float:
         """Median of the ratios within the rounds: how far it is from the ratio of minima shows the noise."""
@@ -125,8 +131,8 @@ def print_machine(facts: Mapping[str, Any]) -> None:
     print(f"{facts['processor']}, {facts['threads']} threads, torch {facts['torch']}, {compiled}")
     if facts["load_before"] > 0.5:
         print(
-            f"The machine was busy before this run ({facts['load_before']:.1f} processes): waiting threads of OpenMP suffer "
-            "more from that than our ranges of rows, so that ratios flatter us."
+            f"The machine was busy before this run ({facts['load_before']:.1f} processes): OpenMP's threads wait for "
+            "each other and suffer more from that than our ranges of rows. Times are unreliable, ratios may flatter us."
         )
 
 
@@ -146,21 +152,35 @@ def bars(path: Path, values: Mapping[str, float], *, title: str, label: str, lin
     figure.savefig(path, dpi=150)
 
 
-def curves(path: Path, panels: Mapping[str, tuple[Sequence[float], Sequence[float], str]], *, label: str) -> None:
-    """A log-log panel for each name: (x, y, text below)."""
+def curves(path: Path, panels: Mapping[str, tuple[Sequence[float], Sequence[float], str, str]]) -> None:
+    """A log-log panel for each title: (x, y, what x is, what y is)."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(4 * columns, 3.2 * rows), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).flatten()
-    for axes, (name, (x, y, text)) in zip(grid, panels.items(), strict=False):
+    for axes, (name, (x, y, below, beside)) in zip(grid, panels.items(), strict=False):
         axes.loglog(x, y, "o-", color="#4878a8")
-        axes.set(title=name, xlabel=text, ylabel=label)
+        axes.set(title=name, xlabel=below, ylabel=beside)
+        axes.set_xticks(list(x), labels=[_short(value) for value in x])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.grid(visible=True, which="major", alpha=0.3)
     for axes in grid[len(panels) :]:
         axes.set_visible(False)
     figure.savefig(path, dpi=150)
+
+
+def _short(value: float) -> str:
+    """30000000 as 30M."""
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if value >= unit:
+            return f"{value / unit:g}{letter}"
+    return f"{value:g}"
 
 
 def _text(cell: object) -> str:

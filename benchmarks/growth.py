@@ -5,14 +5,14 @@ python benchmarks/growth.py --quick               # up to 3 million links; some 
 python benchmarks/growth.py --quick --json --picture growth.png
 
 Measured is the encoder's forward and backward pass as in a training step: a tenth of the links hidden, degrees and
-values computed anew, K negative graphs drawn and built, one linear layer, T layers, learned repulsion, and the gradients of
-all weights for a fixed random cotangent. Of n, |E|, d, T and K one grows while the others stay at n = 100,000, |E| =
-1,000,000, d = 64, T = 2, K = 1. The exponent is the slope of a straight line through log time over log size, by least
-squares: 1 is proportional growth, and less where a part of the time does not depend on that size.
+values computed anew, K negative graphs drawn and built, one linear layer, T layers, learned repulsion, and the
+gradients of all weights for a fixed random cotangent. Of n, |E|, d, T and K one grows while the others stay at
+n = 100,000, |E| = 1,000,000, d = 64, T = 2, K = 1. The exponent is the slope of a straight line through log time over
+log size, by least squares: 1 is proportional growth, and less where a part of the time does not depend on that size.
 
-The headline is `per_edge_spread`: the largest over the smallest time per |E| d, for |E| from 100,000 on with n = |E| / 10
-(mean degree 20), d = 32. Small graphs live in the cache, so that a spread of more than 1 is memory's, as long as
-the time per |E| d levels off; `per_edge_last_step` is the ratio of the last two.
+The headline is `per_edge_spread`: the largest over the smallest time per |E| d, for |E| from 100,000 on with n =
+|E| / 10 (mean degree 20), d = 32. Small graphs live in the cache, so that a spread of more than 1 is memory's, as
+long as the time per |E| d levels off; `per_edge_last_step` is the ratio of the last two.
 
 The sizes of a sweep take turns, and the fastest call of each counts. Graphs are those of graphs.py.
 """
@@ -140,7 +140,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     started = time.perf_counter()
-    repeats = 2 if options.quick else 5
+    repeats = 3 if options.quick else 5
     links = [round(m * options.scale) for m in PER_EDGE if not options.quick or m <= QUICK_UP_TO]
     headline = per_edge(links, repeats)
     sweeps = {}
@@ -159,12 +159,12 @@ def main() -> None:
     }
     if options.picture:
         panels = {
-            name: (found["sizes"], found["seconds"], f"{name}, exponent {found['exponent']:.2f}")
+            f"{name}: exponent {found['exponent']:.2f}": (found["sizes"], found["seconds"], name, "seconds a step")
             for name, found in sweeps.items()
         }
-        per = [1e9 * value for value in headline["seconds_per_link_and_dimension"]]
-        panels["ns per link and dimension"] = (links, per, f"links, spread {headline['per_edge_spread']:.2f}")
-        common.curves(options.picture, panels, label="seconds a step")
+        each = [1e9 * value for value in headline["seconds_per_link_and_dimension"]]
+        title = f"mean degree {DEGREE}: spread {headline['per_edge_spread']:.2f}"
+        common.curves(options.picture, panels | {title: (links, each, "links", "ns a link and dimension")})
     if options.json:
         common.print_json(result)
         return

@@ -453,3 +453,12 @@ class TestStorage:
     def test_a_margin_wants_full_precision(self) -> None:
         with pytest.raises(SettingsError, match=r"encoder\.storage.*margin"):
             build(settings(storage="bfloat16", margin=0.1))
+
+    def test_without_negatives_nothing_is_kept_to_learn_them(self) -> None:
+        encoder = build(settings(inputs="features", num_negatives=0, learn_repulsion="softplus", num_steps=4)).float()
+        kept: list[Tensor] = []
+        terms = MessageGraph.from_pairs(WEB, NODES).terms(encoder.settings, encoder.repulsion(), None)
+        f = torch.randn(NODES, 8, requires_grad=True)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+            encoder._descended(f, terms)
+        assert not [t for t in kept if t.shape == f.shape]

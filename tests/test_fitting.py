@@ -156,7 +156,8 @@ def test_choices_are_told_before_training() -> None:
     fit(hooks=Hooks(tell=order.append, on_start=lambda epochs, start: order.append(f"start {epochs} {start}")))
     assert order[-1] == "start 4 0"
     assert len(order) > 1
-    assert all(text.startswith("chosen: ") for text in order[:-1])
+    assert all(text.startswith("chosen: ") for text in order[:-2])
+    assert order[-2].startswith("memory: about ")
 
 
 def test_history_and_best_epoch(straight: Fitted) -> None:

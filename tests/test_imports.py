@@ -26,12 +26,15 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "columns csv_files tables id_columns ids edge_lists feature_matrix feature_columns features node_tables",
         "graph",
         "graph_tables graph_sources",
-        "descent propagation sampling energy messages splits metrics ranking bootstrap",
+        "descent propagation sampling energy messages clusters ordering splits metrics ranking bootstrap",
         "progress",
         "encoder decoder losses",
-        "embedding refreshing",
+        "embedding row_lists refreshing",
+        "histories",
+        "batches",
         "training",
-        "tensors checkpoint calibration explanation retrieval retrieval.exact results fitting extension defaults",
+        "tensors checkpoint calibration explanation free_memory memory memory_check retrieval retrieval.exact results",
+        "fitting extension defaults",
         "datasets datasets.archives datasets.bundled datasets.collegemsg datasets.dataset datasets.digests "
         "datasets.download datasets.heart datasets.loading datasets.ogb datasets.ogb_files datasets.pickles "
         "datasets.places datasets.planetoid datasets.seal datasets.sources",

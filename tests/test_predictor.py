@@ -235,6 +235,8 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("decoder", "dropout", 0.0),
     ("training", "epochs", 2),
     ("training", "batch_size", 40),
+    ("training", "updates_per_propagation", 2),
+    ("training", "clusters", 3),
     ("training", "learning_rate", 0.02),
     ("training", "weight_decay", 0.1),
     ("training", "schedule", "constant"),
@@ -281,6 +283,7 @@ def test_no_setting_is_forgotten() -> None:
     """A new setting needs a line above, or a test of its own that is named here."""
     tested = {(group, name) for group, name, _ in OTHER_VALUES}
     tested |= {("decoder", "directed_maps"), ("decoder", "allow_symmetric")}  # test_direction_can_be_given_up
+    tested |= {("training", "clusters_per_step")}  # test_clusters.TestTraining
     tested |= {("training", "patience")}  # test_patience_stops_early
     tested |= {("training", "validation_negatives")}  # test_validation_negatives_are_as_many_as_asked
     tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged

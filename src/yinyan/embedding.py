@@ -19,7 +19,7 @@ from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator
 __all__ = ["embed_all", "is_finite"]
 
 _DENSE = 16  # multiplications of a dense product in the time of one over scattered rows
-_BLOCK_ROWS = 65_536
+_BLOCK_ROWS = 16_384  # some megabytes: a small part of two buffers that would not fit otherwise
 
 
 @torch.no_grad()
@@ -79,7 +79,8 @@ class _Run:
         negatives: torch.Generator | None,
         block_rows: int,
     ) -> None:
-        self.encoder, self.features, self.block_rows = encoder, features, block_rows
+        self.encoder, self.block_rows = encoder, block_rows
+        self.features = None if encoder.base.feature_weight is None else features
         self.terms = messages.terms(encoder.settings, encoder.repulsion(), negatives)
         self.size = (messages.num_nodes, encoder.settings.hidden_size)
         step = encoder.step_size(self.terms.anchor, self.terms.anchor, self.terms)  # without a margin, whatever Y is
@@ -110,17 +111,19 @@ class _Run:
         for step in range(steps):
             low_rank = self.projected(y)
             for first, last in self.blocks():
-                if held is not None or step < 2:  # f is Y(0): the first layer reads it, the second writes over it
+                rows = out[first:last]
+                if held is None and step > 1:
+                    self.step(y, rows, first, self.base_rows(first, last).to(stored), low_rank)
+                else:  # f is Y(0): the first layer reads it, and the second writes over it
                     whole = (y, out)[step] if held is None else held
-                    f = whole[first:last]
-                else:
-                    f = self.base_rows(first, last).to(stored)
-                native.layer(
-                    y, out[first:last], self.matrices, own=self.own, base=self.layers.base, f=f,
-                    low_rank=low_rank, first_row=first,
-                )  # fmt: skip
+                    self.step(y, rows, first, whole[first:last], low_rank)
             y, out = out, torch.empty_like(y) if y is held else y
         return y
+
+    def step(self, y: Tensor, out: Tensor, first: int, f: Tensor, low_rank: tuple[Tensor, Tensor] | None) -> None:
+        """Rows of Y(t+1) from Y(t), into `out`."""
+        own, base = self.own, self.layers.base
+        native.layer(y, out, self.matrices, own=own, base=base, f=f, low_rank=low_rank, first_row=first)
 
     def finished(self, y: Tensor, dtype: torch.dtype) -> Tensor:
         """Y(T) normalised, in place where the type stays."""

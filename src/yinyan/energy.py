@@ -133,6 +133,7 @@ def bounded_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) ->
 def linear_layers(terms: EnergyTerms, step_size: float, num_steps: int) -> LinearLayers:
     """C1, C2, c3 and the c4 of so many layers without a margin, and the matrices they go with."""
     pushes = step_size * terms.repulsion / max(1, len(terms.non_links))
+    pushes = pushes if terms.non_links else pushes.detach()  # nothing to learn, nothing to keep for it
     base = step_size * terms.anchoring * terms.anchor
     own = 1 - base - step_size * terms.attraction * terms.links.diagonal
     for push, graph in zip(pushes, terms.non_links, strict=True):

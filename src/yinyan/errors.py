@@ -6,6 +6,7 @@ __all__ = [
     "DivergedError",
     "InputError",
     "LeakError",
+    "MemoryLimitError",
     "MissingExtraError",
     "NotFittedError",
     "SettingsError",
@@ -39,6 +40,10 @@ class SettingsError(YinYanError):
 
 class TrainingError(YinYanError):
     """Training cannot start, or cannot go on."""
+
+
+class MemoryLimitError(TrainingError):
+    """Training would take more memory than there is: the message names settings that would fit."""
 
 
 class DivergedError(TrainingError):

@@ -22,6 +22,7 @@ from yinyan.encoder import Encoder
 from yinyan.errors import DivergedError, StoppedError
 from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
+from yinyan.memory_check import check_memory
 from yinyan.messages import MessageGraph
 from yinyan.metrics import average_precision, hits_at_rate, mrr, roc_auc
 from yinyan.propagation import SparseMatrix
@@ -130,6 +131,8 @@ def _fit(
     graph, started = split.graph, time.perf_counter()
     for reason in reasons:
         hooks.tell(f"chosen: {reason}")
+    if build is None:  # a peer's layers keep what they please: only our own are known well enough to foretell
+        check_memory(split, settings, device, hooks.tell)
     data = training_data(graph, split, device)
     model = build_model(settings, graph, seed, build).to(device)
     state = _trained(model, data, split, settings, seed, device, hooks)

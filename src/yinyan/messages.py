@@ -125,8 +125,9 @@ class MessageGraph:
             counts -= torch.bincount(self.pairs[hidden].flatten(), minlength=self.num_nodes).to(counts.dtype)
         sides = self.known.num_left
         rates = expected_rates(counts, settings.sampler, sides)
-        ones = torch.ones_like(rates)
-        degrees = expected_adjacency(rates, ones, sides).product(ones[:, None])[:, 0]
+        exact = rates if rates.device.type == "mps" else rates.double()  # a sum over all nodes (MPS has no float64)
+        ones = torch.ones_like(exact)
+        degrees = expected_adjacency(exact, ones, sides).product(ones[:, None])[:, 0].to(rates.dtype)
         share = 1.0 / settings.num_negatives
         scale = inverse_or_zero(degrees)
         # L̃⁻_k is normalised by the degrees of all K graphs, hence the share in both of its parts

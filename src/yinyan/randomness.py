@@ -57,12 +57,12 @@ def uniform_nodes(num_nodes: int, count: int, generator: torch.Generator, device
     z = seed + torch.arange(1, count + 1, device=device) * _signed(0x9E3779B97F4A7C15)  # integers wrap
     z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
     z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
-    return (_shifted(z ^ _shifted(z, 31), 33) * num_nodes) >> 31
+    return torch.bitwise_right_shift(_shifted(z ^ _shifted(z, 31), 33) * num_nodes, 31)
 
 
 def _shifted(x: Tensor, places: int) -> Tensor:
     """x moved to the right, zeros moving in."""
-    return (x >> places) & (2 ** (64 - places) - 1)
+    return torch.bitwise_and(x >> places, 2 ** (64 - places) - 1)
 
 
 def _signed(x: int) -> int:

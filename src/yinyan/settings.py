@@ -114,6 +114,15 @@ class TrainingSettings(_Checked):
 
     epochs: int = _option(150, "passes over the training links at most", low=1)  # the schedule ends with them
     batch_size: int = _option(0, "target links a step; 0 for all of them", low=0)  # small batches mask few links
+    updates_per_propagation: int = _option(
+        1, "batches that share one pass of the encoder: the decoder learns from each, the encoder from all", low=1
+    )  # where the layers take most of a step; more hide more links and move the encoder less often
+    clusters: int = _option(
+        1, "parts of the graph computed one after the other (learned embeddings stay whole); 1 for no parts", low=1
+    )  # only where a step's layers do not fit: slower, and Adam still holds three numbers for each learned one
+    clusters_per_step: int = _option(
+        1, "clusters computed together, chosen anew each time", low=1
+    )  # more of them, fewer links cut
     learning_rate: float = _option(0.004, "Adam's learning rate", above=0)  # with clipping and a cosine schedule
     weight_decay: float = _option(0.5, "Adam's decoupled weight decay", low=0)  # times the rate: .2 % a step
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "learning rate over the epochs")  # ends calm

@@ -12,15 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from yinyan.batches import Batcher, Clusters, Pairs, TrainingData, WholeGraph
 from yinyan.decoder import Decoder
 from yinyan.encoder import NodeEncoder
-from yinyan.errors import DivergedError, TrainingError
+from yinyan.errors import DivergedError, SettingsError, TrainingError
 from yinyan.losses import LOSSES
 from yinyan.messages import MessageGraph
 from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
-from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams
-from yinyan.sampling import KnownPairs, draw_pairs
 from yinyan.settings import TrainingSettings
 
 __all__ = ["EpochRecord", "Model", "TrainingData", "TrainingState", "decode", "score_pairs", "train"]
@@ -55,20 +54,6 @@ class Model(nn.Module):
         """(...) logits of (..., 2) pairs. A score needs two vectors only; `messages`, without the `hidden` links, are
         for models that look at the graph around each pair."""
         return self.decoder(*_ends(y, pairs), drops)  # type: ignore[no-any-return]
-
-
-@dataclass(frozen=True)
-class TrainingData:
-    """What a step may see, on the training device."""
-
-    features: Tensor | SparseMatrix | None
-    messages: MessageGraph  # training links only
-    targets: Tensor  # (m, 2) training links, source first
-    pair_of_target: Tensor  # (m,) the message pair that must hide while a target is predicted; -1 for none
-    known: KnownPairs  # all that loss negatives may know
-    valid_messages: MessageGraph  # the links that pass messages when validation links are scored
-    valid_links: Tensor  # (·, 2)
-    valid_non_links: Tensor  # (·, 2), or (·, k, 2): each link's own
 
 
 @dataclass(frozen=True)
@@ -122,8 +107,9 @@ def train(
     optimizer = optimizer or build_optimizer(model, settings)
     num_targets = data.targets.shape[0]
     batch_size = _batch_size(settings, num_targets)
-    steps_per_epoch = math.ceil(num_targets / batch_size)
-    num_steps = settings.epochs * steps_per_epoch
+    pieces = batcher(model, data, settings)
+    updates_per_epoch = math.ceil(num_targets / batch_size) * pieces.num_pieces
+    tools = _Tools(model, data, settings, streams, optimizer, pieces, settings.epochs * updates_per_epoch)
 
     while not state.finished:
         if state.order is None:
@@ -131,17 +117,15 @@ def train(
             order = torch.randperm(num_targets, generator=generator, device=generator.device)
             state.order, state.position, state.loss_sum = order, 0, 0.0
         while state.position < num_targets:
-            batch = state.order[state.position : state.position + batch_size].to(data.targets.device)
-            done = state.epoch * steps_per_epoch + state.position // batch_size
-            rate = learning_rate(settings, done, num_steps)
-            loss = _step(model, data, settings, streams, optimizer, batch, rate)
-            _average(state, model, settings, done)
-            state.loss_sum += loss * batch.numel()
+            end = state.position + batch_size * settings.updates_per_propagation
+            batch = state.order[state.position : end].to(data.targets.device)
+            done = state.epoch * updates_per_epoch + state.position // batch_size * pieces.num_pieces
+            _step(tools, state, batch, math.ceil(batch.numel() / batch_size), done)
             state.position += batch.numel()
             if not on_step(state):
                 return state
         state.epoch, state.order = state.epoch + 1, None
-        last_rate = learning_rate(settings, state.epoch * steps_per_epoch - 1, num_steps)
+        last_rate = tools.rate(state.epoch * updates_per_epoch - 1)
         record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
             with _averaged(model, state):
@@ -159,41 +143,75 @@ def train(
     return state
 
 
-def _step(
-    model: Model,
-    data: TrainingData,
-    settings: TrainingSettings,
-    streams: Streams,
-    optimizer: torch.optim.Optimizer,
-    batch: Tensor,
-    rate: float,
-) -> float:
-    """One update: hide the batch, embed, score it against fresh non-links, descend."""
+def batcher(model: Model, data: TrainingData, settings: TrainingSettings) -> Batcher:
+    """How the settings cut a step: not at all, or by clusters."""
+    if settings.clusters == 1 and settings.clusters_per_step == 1:
+        return WholeGraph(model.encoder, data, settings)
+    if type(model).logits is not Model.logits:
+        raise SettingsError(f"training.clusters: {type(model).__name__} looks at the whole graph (use 1)")
+    return Clusters(model.encoder, data, settings)
+
+
+@dataclass(frozen=True)
+class _Tools:
+    """What a step works with."""
+
+    model: Model
+    data: TrainingData
+    settings: TrainingSettings
+    streams: Streams
+    optimizer: torch.optim.Optimizer
+    batcher: Batcher
+    num_updates: int  # of the decoder, in the whole run
+
+    def rate(self, done: int) -> float:
+        """The learning rate after so many updates."""
+        return learning_rate(self.settings, done, self.num_updates)
+
+
+def _step(tools: _Tools, state: TrainingState, batch: Tensor, shared: int, done: int) -> None:
+    """Hide the batch, embed piece by piece, and update: `shared` times from the embeddings of each piece."""
     hidden = None
-    if settings.mask_targets:
-        hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
-        places = data.pair_of_target[batch]
+    if tools.settings.mask_targets:
+        hidden = torch.zeros(tools.data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
+        places = tools.data.pair_of_target[batch]
         hidden[places[places >= 0]] = True
-    links = data.targets[batch]
-    y = model.encoder(
-        data.features, data.messages, negatives=streams["message_negatives"], drops=streams["dropout"], hidden=hidden
-    )
-    non_links = draw_loss_negatives(data.known, links, settings, streams["loss_negatives"])
+    for piece in tools.batcher.pieces(batch, hidden, tools.streams):
+        shares = [links for links in piece.links.tensor_split(shared) if links.shape[0]]
+        last = len(shares) - 1
+        y = piece.y.detach().requires_grad_(piece.y.requires_grad) if last else piece.y
+        for place, links in enumerate(shares):
+            loss = _loss(tools, piece.pairs(y, links), hidden)
+            _descend(tools, loss, tools.rate(done + place))
+            if last and place == last and y.grad is not None:  # the encoder's turn: it learns from all shares at once
+                _descend(tools, piece.y, tools.rate(done + place), y.grad / len(shares))
+            _average(state, tools.model, tools.settings, done + place)
+            state.loss_sum += float(loss.detach()) * links.shape[0]
+        done += shared
+
+
+def _loss(tools: _Tools, pairs: Pairs, hidden: Tensor | None) -> Tensor:
+    drops, messages = tools.streams["dropout"], tools.data.messages
     positive, negative = (
-        model.logits(y, pairs, data.messages, hidden=hidden, drops=streams["dropout"]) for pairs in (links, non_links)
+        tools.model.logits(pairs.rows, some, messages, hidden=hidden, drops=drops)
+        for some in (pairs.links, pairs.non_links)
     )
-    loss = LOSSES[settings.loss](positive, negative)
+    loss = LOSSES[tools.settings.loss](positive, negative)
     value = float(loss.detach())
     if not math.isfinite(value):
         raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    if settings.clip_norm:
-        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
-    for group in optimizer.param_groups:
+    return loss
+
+
+def _descend(tools: _Tools, root: Tensor, rate: float, gradient: Tensor | None = None) -> None:
+    """Update what `root` depends on; whatever gets no gradient stays as it is."""
+    tools.optimizer.zero_grad(set_to_none=True)
+    root.backward(gradient)
+    if tools.settings.clip_norm:
+        nn.utils.clip_grad_norm_(tools.model.parameters(), tools.settings.clip_norm)
+    for group in tools.optimizer.param_groups:
         group["lr"] = rate
-    optimizer.step()
-    return value
+    tools.optimizer.step()
 
 
 def _ends(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
@@ -204,19 +222,6 @@ def _ends(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
     """
     rows = y.index_select(0, pairs.reshape(-1)).view(*pairs.shape, y.shape[1])
     return rows[..., 0, :], rows[..., 1, :]
-
-
-def draw_loss_negatives(
-    known: KnownPairs, links: Tensor, settings: TrainingSettings, generator: torch.Generator
-) -> Tensor:
-    """(b, N, 2) non-links; on a directed graph the last of several is the reversed link, where that is none."""
-    count = settings.loss_negatives
-    sources = links[:, 0].repeat_interleave(count) if settings.loss_sampler == "source" else None
-    pairs = draw_pairs(known, links.shape[0] * count, generator, sources=sources).view(-1, count, 2)
-    if known.directed and count > 1:
-        reverse = links.flip(1)
-        pairs[:, -1] = torch.where(known.contains(reverse)[:, None], pairs[:, -1], reverse)
-    return pairs
 
 
 @torch.no_grad()
@@ -333,9 +338,13 @@ def learning_rate(settings: TrainingSettings, step: int, total: int) -> float:
 
 def _batch_size(settings: TrainingSettings, num_targets: int) -> int:
     size = min(settings.batch_size or num_targets, num_targets)
-    if settings.mask_targets and size == num_targets and num_targets > 1:
+    shared = settings.updates_per_propagation
+    if settings.mask_targets and size * shared >= num_targets > 1:
+        of, cure, most = "", "mask_targets = false", max(1, num_targets // (2 * shared))
+        if shared > 1:
+            of, cure = f"training.updates_per_propagation: {shared} times ", f"fewer updates_per_propagation, or {cure}"
         raise TrainingError(
-            f"training.batch_size: {size:,} covers all {num_targets:,} training links, and mask_targets would hide "
-            f"them all from the encoder (use a batch_size of at most {num_targets // 2:,}, or mask_targets = false)"
+            f"{of}training.batch_size: {size:,} covers all {num_targets:,} training links, and mask_targets would hide "
+            f"them all from the encoder (use a batch_size of at most {most:,}, or {cure})"
         )
     return size

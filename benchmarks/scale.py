@@ -1,0 +1,226 @@
+"""Seconds and peak memory at the size of OGB's largest link graphs, on synthetic ones.
+
+python benchmarks/scale.py embed                   # Citation2's size: 2.9 million nodes, 30.6 million links; T = 3
+python benchmarks/scale.py train --steps 5         # PPA's size: 576,000 nodes, 30.3 million links; T = 2
+python benchmarks/scale.py train                   # a whole epoch: hours on two cores
+python benchmarks/scale.py embed --nodes 29000 --links 306000 --json
+
+embed    The embeddings of all nodes without gradients, from given random features of 128 columns, with one sampled
+         negative graph: drawn, built and used as in a trained model's last pass. `seconds` counts from the features
+         and the built message graph to the embeddings; building that graph from pairs is `build_seconds`.
+train    One epoch of yinyan.training.train with learned embeddings of 128 columns, one sampled negative graph, and the
+         suggested batch size, loss, decoder and optimiser for such a graph; --steps stops it earlier, and the epoch's
+         time is then that of the mean step after the first times the number of steps, which the output says. A
+         whole epoch ends with a validation on 10,000 links that were held out.
+
+The graph is that of graphs.py. One process draws it and stores it (--cache, or a temporary folder), another reads and
+measures, so that the drawing does not count. Peak memory is all that this second process ever held, the interpreter,
+torch and the graph included (ru_maxrss).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import common
+from graphs import synthetic
+from yinyan.decoder import build_decoder
+from yinyan.defaults import suggest
+from yinyan.encoder import Encoder
+from yinyan.graph import Graph
+from yinyan.messages import MessageGraph
+from yinyan.randomness import Streams
+from yinyan.sampling import distinct_pairs
+from yinyan.settings import EncoderSettings
+from yinyan.training import Model, TrainingData, TrainingState, train
+
+SIZES = {"embed": (2_900_000, 30_600_000, 3), "train": (576_000, 30_300_000, 2)}  # nodes, links, T
+CPU, SEED = torch.device("cpu"), 0
+VALIDATION_LINKS, VALIDATION_NON_LINKS = 10_000, 20_000
+
+
+def embed(options: argparse.Namespace, pairs: Tensor) -> dict[str, Any]:
+    settings = EncoderSettings(
+        inputs="features",
+        hidden_size=options.size,
+        num_steps=options.layers,
+        num_negatives=1,
+        expected_negatives=False,
+    )
+    before = time.perf_counter()
+    messages = MessageGraph.from_pairs(pairs, options.nodes)
+    built = time.perf_counter()
+    torch.manual_seed(SEED)
+    features = torch.randn(options.nodes, options.size)
+    encoder = Encoder(settings, options.nodes, options.size)
+    generator = torch.Generator().manual_seed(SEED)
+    started = time.perf_counter()
+    with torch.no_grad():
+        y = encoder(features, messages, negatives=generator)
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "build_seconds": built - before, "finite": bool(y.isfinite().all())}
+
+
+def training_parts(options: argparse.Namespace, pairs: Tensor) -> tuple[Model, TrainingData, Any]:
+    held = min(VALIDATION_LINKS, pairs.shape[0] // 10)
+    links, valid = pairs[held:], pairs[:held]
+    messages = MessageGraph.from_pairs(links, options.nodes)
+    some = Graph.from_arrays(np.array([[0, 1]]), num_nodes=options.nodes)  # settings depend on the number of nodes
+    settings = suggest(some, links.shape[0]).settings.updated(
+        {
+            "encoder": {
+                "hidden_size": options.size,
+                "embedding_size": options.size,
+                "num_steps": options.layers,
+                "num_negatives": 1,
+                "expected_negatives": False,
+            },
+            "decoder": {"width": options.size},
+            "training": {"epochs": 1, "evaluate_every": 1},
+        }
+    )
+    if options.batch_size:
+        settings = settings.updated({"training": {"batch_size": options.batch_size}})
+    torch.manual_seed(SEED)
+    encoder = Encoder(settings.encoder, options.nodes, 0)
+    model = Model(encoder, build_decoder(settings.decoder, options.size, directed=False))
+    generator = torch.Generator().manual_seed(SEED)
+    data = TrainingData(
+        features=None,
+        messages=messages,
+        targets=links,
+        pair_of_target=torch.arange(links.shape[0]),
+        known=messages.known,
+        valid_messages=messages,
+        valid_links=valid,
+        valid_non_links=distinct_pairs(messages.known, VALIDATION_NON_LINKS, generator),
+    )
+    return model, data, settings
+
+
+def train_epoch(options: argparse.Namespace, pairs: Tensor) -> dict[str, Any]:
+    before = time.perf_counter()
+    model, data, settings = training_parts(options, pairs)
+    batch = settings.training.batch_size
+    steps = -(-data.targets.shape[0] // batch)
+    wanted = min(options.steps or steps, steps)
+    ends: list[float] = []
+
+    def on_step(state: TrainingState) -> bool:
+        ends.append(time.perf_counter())
+        return len(ends) < wanted or wanted == steps
+
+    started = time.perf_counter()
+    state = train(model, data, settings.training, Streams(SEED, CPU), on_step=on_step)
+    spent = time.perf_counter() - started
+    each = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0] - started
+    return {
+        "seconds": spent if state.finished else each * steps,
+        "extrapolated": not state.finished,
+        "measured_seconds": spent,
+        "steps_measured": len(ends),
+        "steps_an_epoch": steps,
+        "seconds_a_step": each,
+        "batch_size": batch,
+        "build_seconds": started - before,
+        "valid_auc": state.history[-1].auc if state.history else None,
+    }
+
+
+def generate(options: argparse.Namespace) -> None:
+    np.save(options.file, synthetic(options.nodes, options.links, SEED).numpy())
+
+
+def child(what: str, options: argparse.Namespace, file: Path) -> str:
+    """What another process of this script prints."""
+    command = [sys.executable, __file__, options.command, f"--part={what}", f"--file={file}"]
+    for name in ("nodes", "links", "size", "layers", "threads", "steps", "batch_size"):
+        command.append(f"--{name.replace('_', '-')}={getattr(options, name)}")
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"the process that was to {what} ended with {done.returncode}")
+    return done.stdout
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """The whole benchmark: two processes, one after the other."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = options.cache or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        file = place / f"synthetic-{options.nodes}-{options.links}-{SEED}.npy"
+        before = time.perf_counter()
+        if not file.exists():
+            child("generate", options, file)
+        spent = time.perf_counter() - before
+        return json.loads(child("measure", options, file)) | {"generate_seconds": spent}
+
+
+def part(options: argparse.Namespace) -> None:
+    """The work of a child."""
+    torch.set_num_threads(options.threads)
+    if options.part == "generate":
+        return generate(options)
+    before = time.perf_counter()
+    pairs = torch.from_numpy(np.load(options.file))
+    loaded = time.perf_counter() - before
+    found = (embed if options.command == "embed" else train_epoch)(options, pairs)
+    sizes = {name: getattr(options, name) for name in ("nodes", "links", "size", "layers")}
+    result = {"command": options.command, **found, "load_seconds": loaded, "peak_gigabytes": common.peak_gigabytes()}
+    common.print_json(result | {"sizes": sizes | {"negatives": 1}} | common.machine())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, (nodes, links, layers) in SIZES.items():
+        command = commands.add_parser(name)
+        common.add_options(command)
+        command.add_argument("--nodes", type=int, default=nodes)
+        command.add_argument("--links", type=int, default=links)
+        command.add_argument("--size", type=int, default=128, help="dimensions")
+        command.add_argument("--layers", type=int, default=layers, help="T")
+        command.add_argument("--steps", type=int, default=0, help="train: stop after so many and extrapolate")
+        command.add_argument("--batch-size", type=int, default=0, help="train: other than suggested")
+        command.add_argument("--cache", type=Path, help="a folder that keeps the graph for the next run")
+        command.add_argument("--part", choices=("generate", "measure"), help=argparse.SUPPRESS)
+        command.add_argument("--file", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.part:
+        part(options)
+        return
+    result = measure(options)
+    if options.picture:
+        shown = {k: result[k] for k in ("load_seconds", "build_seconds", "seconds")}
+        title = (
+            f"{options.command}: {options.nodes:,} nodes, {options.links:,} links, {result['peak_gigabytes']:.1f} GiB"
+        )
+        common.bars(options.picture, shown, title=title, label="seconds", line=None)
+    if options.json:
+        common.print_json(result)
+        return
+    common.print_machine(result)
+    print(
+        f"\n{options.nodes:,} nodes, {options.links:,} links, {options.size} dimensions, T = {options.layers}, K = 1\n"
+    )
+    plain = {k: v for k, v in result.items() if isinstance(v, (int, float)) and k.endswith(("seconds", "gigabytes"))}
+    common.print_table((options.command, ""), [(k.replace("_", " "), v) for k, v in plain.items()])
+    if result.get("extrapolated"):
+        print(
+            f"\nExtrapolated: {result['steps_measured']} of {result['steps_an_epoch']:,} steps were run, of "
+            f"{result['seconds_a_step']:.2f} s each; a whole epoch would take {result['seconds']:,.0f} s."
+        )
+
+
+if __name__ == "__main__":
+    main()

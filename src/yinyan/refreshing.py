@@ -1,0 +1,395 @@
+"""Embeddings that follow changes of the graph, by computing again only the rows that a change reaches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan import native
+from yinyan.allocation import held_memory
+from yinyan.encoder import Encoder
+from yinyan.energy import EnergyTerms
+from yinyan.errors import InputError, SettingsError
+from yinyan.messages import MessageGraph
+from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator, inverse_or_zero, merged
+from yinyan.randomness import Streams
+from yinyan.row_lists import RowLists, grown, grown_array
+
+__all__ = ["LiveEmbeddings"]
+
+Rows = NDArray[np.int64]
+
+_BLOCK_ROWS = 16_384
+
+
+class LiveEmbeddings:
+    """Embeddings of a graph whose links, features and nodes change.
+
+    All Y(t) are kept, so a change costs as much as the rows it reaches: a link (i, j) changes the degrees of i and j,
+    and with them layer 1 at i, j and their neighbours; each further layer adds a hop. Features start with the node.
+
+    The negative part is frozen as it was built: new non-links for one new link would move every row a little, and
+    change none of them by much. Of sampled negatives, the sample and its degrees stay, and changes travel over it as
+    over links. Of expected negatives, the rates and the sums Uᵀ Y(t) stay, which one link moves by O(1/n). A new node
+    has no negatives. A step size 'safe' and the scale of the weights stay too. `drift` tells when to `rebuild`.
+
+    Every change is made whole or, with an error, not at all, and returns the sorted rows of `embeddings` it changed.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        seed: int = 0,
+        storage: Literal["float32", "bfloat16"] | None = None,
+        mean_weight: float = 1.0,
+    ) -> None:
+        """`seed` draws the negatives as for a fitted model; `storage` of the Y(t) is the encoder's unless given;
+        `mean_weight` is what the weights of new links are divided by, as those of `messages` have been."""
+        if encoder.settings.margin is not None or not encoder.base.is_row_wise:
+            raise SettingsError("live embeddings need an encoder without margin, sign_hops and base_norm")
+        if encoder.base.bias.device.type != "cpu":
+            raise SettingsError(f"live embeddings are kept on the CPU (the encoder is on {encoder.base.bias.device})")
+        self._encoder, self._seed, self._mean_weight = encoder, seed, mean_weight
+        self._dtype = encoder.base.bias.dtype
+        self._stored = torch.bfloat16 if (storage or encoder.settings.storage) == "bfloat16" else self._dtype
+        self._table = None if encoder.base.table is None else encoder.base.table.detach()
+        self.num_nodes = messages.num_nodes
+        with torch.no_grad(), held_memory():
+            self._layers = [encoder.base(features, None).to(self._stored)]  # Y(0) = f
+            self._build(messages)
+
+    @property
+    def embeddings(self) -> Tensor:
+        """(n, d) embeddings of now; changes are made in place, and a view is outgrown by new nodes."""
+        return self._embeddings[: self.num_nodes]
+
+    @property
+    def num_links(self) -> int:
+        """How many links there are now."""
+        return self._links.num_entries // 2
+
+    def drift(self) -> float:
+        """Links that were not there at the build, or are no longer, as a share of those that were."""
+        return len(self._moved) / max(1, self._links_at_build)
+
+    @torch.no_grad()
+    def rebuild(self) -> None:
+        """Start over from the links of now: new negatives, weights of mean 1, all rows computed again."""
+        pairs, weights = self._links.pairs(self.num_nodes)
+        self._mean_weight *= float(weights.mean()) if weights.size else 1.0
+        messages = MessageGraph.from_pairs(
+            torch.from_numpy(pairs), self.num_nodes, weights=torch.from_numpy(weights), num_left=self._num_left,
+            dtype=self._dtype,
+        )  # fmt: skip
+        with held_memory():
+            self._layers = [self._layers[0][: self.num_nodes]]
+            self._build(messages)
+
+    @torch.no_grad()
+    def add_links(self, pairs: Any, *, weights: Any = None) -> Rows:
+        """Add (m, 2) undirected links of rows, each with a weight in the caller's units or else the mean one."""
+        checked = self._checked(pairs, self.num_nodes, present=False)
+        scaled = self._scaled_weights(weights, len(checked))
+        return self._change(added=checked, weights=scaled)
+
+    @torch.no_grad()
+    def remove_links(self, pairs: Any) -> Rows:
+        """Take (m, 2) undirected links away."""
+        return self._change(removed=self._checked(pairs, self.num_nodes, present=True))
+
+    @torch.no_grad()
+    def set_features(self, rows: Any, values: Tensor | SparseMatrix) -> Rows:
+        """Give the nodes `rows` other features, (m, c)."""
+        chosen = _integers(rows, "rows", 1)
+        self._known(chosen, self.num_nodes)
+        if self._encoder.base.feature_weight is None:
+            raise InputError("this encoder reads no features, so there are none to change")
+        if np.unique(chosen).size != chosen.size:
+            raise InputError("'rows' names a row twice")
+        table = None if self._table is None else self._table[chosen]
+        self._layers[0][chosen] = self._base(values, table, chosen.size).to(self._stored)
+        return self._change(features_of=np.sort(chosen))
+
+    @torch.no_grad()
+    def add_nodes(
+        self, features: Tensor | SparseMatrix | None, *, neighbours: Sequence[Sequence[int]] | None = None
+    ) -> Rows:
+        """Append nodes with (m, c) features, or by their `neighbours` alone, to whose rows they are linked.
+
+        A learned table gives a new node the mean of its neighbours there are already, or zeros; a random one draws.
+        In a bipartite graph they are of the second side.
+        """
+        if features is None and neighbours is None:
+            raise InputError("new nodes need features or neighbours (an empty list for one that has none)")
+        count = len(neighbours) if features is None else features.shape[0]  # type: ignore[arg-type]
+        near = [_integers(rows, "neighbours", 1) for rows in neighbours or [[]] * count]
+        if len(near) != count:
+            raise InputError(f"'neighbours' needs a list for each new node: {count} (got {len(near)})")
+        n = self.num_nodes
+        pairs = np.array([(n + j, row) for j, rows in enumerate(near) for row in rows], dtype=np.int64).reshape(-1, 2)
+        checked = self._checked(pairs, n + count, present=False)
+        table = self._new_table([rows[rows < n] for rows in near])
+        f = self._base(features, table, count).to(self._stored)
+        self._grow(n + count)
+        self._layers[0][n : n + count] = f
+        if self._table is not None and table is not None:
+            self._table[n : n + count] = table
+        ones = np.ones(len(checked), dtype=np.float64)
+        return self._change(added=checked, weights=ones, features_of=np.arange(n, n + count))
+
+    # -- checks --------------------------------------------------------------------------------------------
+
+    def _checked(self, pairs: Any, num_nodes: int, *, present: bool) -> Rows:
+        """(m, 2) rows of links that are there, or are not, none named twice."""
+        found = _integers(pairs, "pairs", 2)
+        self._known(found, num_nodes)
+        for a, b in found:
+            if a == b:
+                raise InputError(f"row {a} cannot be linked to itself")
+            if self._num_left is not None and (a < self._num_left) == (b < self._num_left):
+                raise InputError(f"rows {a} and {b} are on one side of a bipartite graph")
+            if self._links.has(a, b) != present:
+                raise InputError(f"there is {'no' if present else 'already a'} link between rows {a} and {b}")
+        if len({(min(a, b), max(a, b)) for a, b in found.tolist()}) != len(found):
+            raise InputError("'pairs' names a link twice")
+        return found
+
+    def _known(self, rows: Rows, num_nodes: int) -> None:
+        wrong = rows[(rows < 0) | (rows >= num_nodes)]
+        if wrong.size:
+            raise InputError(f"row {wrong[0]} is not in the graph ({num_nodes:,} nodes: rows 0 to {num_nodes - 1:,})")
+
+    def _scaled_weights(self, weights: Any, count: int) -> NDArray[np.float64]:
+        if weights is None:
+            return np.ones(count)
+        scaled = np.asarray(weights, dtype=np.float64) / self._mean_weight
+        if scaled.shape != (count,) or not (np.isfinite(scaled) & (scaled > 0)).all():
+            raise InputError(f"'weights' needs a positive number for each of the {count} links")
+        return scaled
+
+    def _base(self, features: Tensor | SparseMatrix | None, table: Tensor | None, count: int) -> Tensor:
+        """f of `count` rows."""
+        weight = self._encoder.base.feature_weight
+        if weight is None:
+            return self._encoder.base.of_rows(None, table)
+        got = None if features is None else tuple(features.shape)
+        if got != (count, weight.shape[1]):
+            raise InputError(f"features need the shape {(count, weight.shape[1])} (got {got})")
+        return self._encoder.base.of_rows(features.to(weight) if isinstance(features, Tensor) else features, table)
+
+    def _new_table(self, near: Sequence[Rows]) -> Tensor | None:
+        if self._table is None:
+            return None
+        made = self._table.new_zeros(len(near), self._table.shape[1])
+        if self._encoder.settings.inputs == "random":
+            generator = Streams.fresh(self._seed, f"new nodes/{self.num_nodes}", torch.device("cpu"))
+            return made.normal_(std=made.shape[1] ** -0.5, generator=generator)
+        for place, rows in enumerate(near):
+            if rows.size:
+                made[place] = self._table[torch.from_numpy(rows)].mean(0)
+        return made
+
+    # -- the state -----------------------------------------------------------------------------------------
+
+    def _build(self, messages: MessageGraph) -> None:
+        """Everything but f."""
+        settings, n = self._encoder.settings, self.num_nodes
+        kind = np.float64 if self._dtype == torch.float64 else np.float32
+        generator = Streams.fresh(self._seed, "inference/0", torch.device("cpu"))
+        terms = messages.terms(settings, self._encoder.repulsion(), generator)
+        self._num_left, self._moved = messages.known.num_left, set[tuple[int, int]]()
+        weights = messages.weights[messages.structure.pair_of_slot]
+        self._links = RowLists(messages.structure.indptr, messages.structure.columns, weights)
+        self._links.pack(0)
+        self._links_at_build = self.num_links
+        self._step = self._encoder.step_size(terms.anchor, terms.anchor, terms)  # without a margin, whatever Y is
+        self._freeze(terms)
+        self._repelled = _negative_degrees(terms)
+        self._scale, self._own, self._anchor = (np.zeros(n, dtype=kind) for _ in range(3))
+        everyone = np.arange(n)
+        self._weigh(everyone)
+        self._sums: list[Tensor] = []
+        for t in range(settings.num_steps):
+            if self._left is not None:
+                self._sums.append(self._core @ _projected(self._layers[t], self._factors))
+            self._layers.append(torch.empty_like(self._layers[0]))
+            self._compute(t, everyone)
+        self._embeddings = torch.empty(n, settings.hidden_size, dtype=self._dtype)
+        self._finish(everyone)
+
+    def _freeze(self, terms: EnergyTerms) -> None:
+        """Keep the negative part: one sparse matrix for all samples, or U, its core and, later, the sums."""
+        pushes = (self._step * terms.repulsion / max(1, len(terms.non_links))).tolist()
+        own = torch.zeros(self.num_nodes, dtype=torch.float64)
+        sampled: list[tuple[SymmetricOperator, float]] = []
+        self._left: Tensor | None = None
+        for push, graph in zip(pushes, terms.non_links, strict=True):
+            own += push * graph.diagonal[:, 0]
+            if isinstance(graph.adjacency, SymmetricOperator):
+                sampled.append((graph.adjacency, -push))
+            elif isinstance(graph.adjacency, LowRankOperator):  # one, which stands for all
+                own -= push * graph.adjacency.diagonal
+                self._factors, self._core = graph.adjacency.factors.contiguous(), graph.adjacency.core
+                self._left = -push * self._factors
+        self._frozen_own = own.numpy()
+        self._non_links = None
+        if sampled:
+            together = merged([operator for operator, _ in sampled], [factor for _, factor in sampled])
+            self._non_links = RowLists(together.indptr, together.columns, together.values)
+
+    def _grow(self, n: int) -> None:
+        """Room for n nodes; new ones have no link."""
+        before, self.num_nodes = self.num_nodes, n
+        self._layers = [grown(y, n) for y in self._layers]
+        self._embeddings = grown(self._embeddings, n)
+        self._table = None if self._table is None else grown(self._table, n)
+        self._left = None if self._left is None else grown(self._left, n)
+        for name in ("_repelled", "_frozen_own", "_scale", "_own", "_anchor"):
+            setattr(self, name, grown_array(getattr(self, name), n))
+        for lists in (self._links, self._non_links):
+            if lists is not None:
+                lists.grow(n)
+        self._weigh(np.arange(before, n))
+
+    def _weigh(self, rows: Rows) -> None:
+        """What the degrees of some rows enter: D^-1/2, C1 and C2."""
+        settings = self._encoder.settings
+        plain = self._links.sums(rows)
+        degrees = plain + float(settings.self_loops)
+        inverse = _inverse(degrees)
+        anchor = self._step * settings.anchoring * _inverse(degrees + self._repelled[rows])
+        self._scale[rows], self._anchor[rows] = np.sqrt(inverse), anchor
+        # a self loop cancels in D - A and stays in D
+        self._own[rows] = 1 - anchor - self._step * settings.attraction * plain * inverse + self._frozen_own[rows]
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def _change(
+        self,
+        *,
+        added: Rows | None = None,
+        weights: NDArray[np.float64] | None = None,
+        removed: Rows | None = None,
+        features_of: Rows | None = None,
+    ) -> Rows:
+        """Apply what was checked, and compute again what it reaches."""
+        none = np.empty(0, dtype=np.int64)
+        for place, (a, b) in enumerate([] if added is None else added.tolist()):
+            self._links.add(a, b, 1.0 if weights is None else weights[place])
+            self._moved ^= {(min(a, b), max(a, b))}
+        for a, b in [] if removed is None else removed.tolist():
+            self._links.remove(a, b)
+            self._moved ^= {(min(a, b), max(a, b))}
+        ends = self._union(*(none if part is None else part.ravel() for part in (added, removed)))
+        self._weigh(ends)
+        near = self._union(ends, self._links.columns_of(ends))  # whose row of the layers' matrix has changed
+        rows = none if features_of is None else features_of
+        for t in range(self._encoder.settings.num_steps):
+            around = [self._links.columns_of(rows)]
+            around += [] if self._non_links is None else [self._non_links.columns_of(rows)]
+            rows = self._union(near, rows, *around)
+            self._compute(t, rows)
+        self._finish(rows)
+        return rows
+
+    def _union(self, *parts: NDArray[Any]) -> Rows:
+        """Sorted rows that are in any part, in the time of the parts' size."""
+        if 8 * sum(part.size for part in parts) < self.num_nodes:
+            return np.unique(np.concatenate(parts)).astype(np.int64)
+        marked = np.zeros(self.num_nodes, dtype=bool)
+        for part in parts:
+            marked[part] = True
+        return np.flatnonzero(marked)
+
+    def _compute(self, t: int, rows: Rows) -> None:
+        """Rows of Y(t+1) from Y(t)."""
+        for first in range(0, rows.size, _BLOCK_ROWS):
+            block = rows[first : first + _BLOCK_ROWS]
+            self._layers[t + 1][torch.from_numpy(block)] = self._next(t, block)
+
+    def _next(self, t: int, rows: Rows) -> Tensor:
+        """C1 Y + C2 f + c Ã Y + the frozen part, of some rows."""
+        indptr, slots = self._links.entries(rows)
+        columns, values = self._links.columns.take(slots), self._links.values.take(slots)
+        values *= self._scale.take(columns)
+        values *= np.repeat(self._scale[rows], np.diff(indptr))
+        matrices = [
+            _csr(np.arange(rows.size + 1), rows, self._own[rows]),
+            _csr(indptr, columns, values, self._step * self._encoder.settings.attraction),
+        ]
+        if self._non_links is not None:
+            indptr, slots = self._non_links.entries(rows)
+            matrices.append(_csr(indptr, self._non_links.columns.take(slots), self._non_links.values.take(slots)))
+        index = torch.from_numpy(rows)
+        x, f, base = self._layers[t], self._layers[0][index], torch.from_numpy(self._anchor[rows])
+        low_rank = None if self._left is None else (self._left[index], self._sums[t])
+        if native.suits(x, *matrices):
+            out = torch.empty_like(f)
+            native.layer(x, out, matrices, base=base, f=f, low_rank=low_rank)
+            return out
+        total: Tensor = base[:, None] * f.to(self._dtype)
+        for matrix in matrices:
+            total += _product(matrix, x)
+        if low_rank is not None:
+            total += low_rank[0] @ low_rank[1]
+        return total.to(self._stored)
+
+    def _finish(self, rows: Rows) -> None:
+        """Rows of what is shown, from Y(T)."""
+        for block in torch.from_numpy(rows).split(_BLOCK_ROWS):
+            self._embeddings[block] = self._encoder.finish(self._layers[-1][block].to(self._dtype))
+
+
+def _negative_degrees(terms: EnergyTerms) -> NDArray[np.float64]:
+    """(n,) D⁻ of all negative graphs together, as these were normalised by it."""
+    total = torch.zeros(terms.anchor.shape[0], dtype=torch.float64)
+    for graph in terms.non_links:
+        if isinstance(graph.adjacency, SymmetricOperator):
+            total += graph.adjacency.indptr.diff()  # every non-link counts one
+        elif isinstance(graph.adjacency, LowRankOperator):  # every other factor is D⁻^-1/2, of a side if there are any
+            total += inverse_or_zero(graph.adjacency.factors[:, ::2].sum(1).double().square())
+    return total.numpy()
+
+
+def _integers(values: Any, name: str, dimensions: int) -> Rows:
+    """(m,) rows or (m, 2) pairs of them."""
+    found = np.asarray(values)
+    if found.size == 0:
+        return np.empty((0, 2)[:dimensions], dtype=np.int64)
+    if found.ndim != dimensions or found.dtype.kind not in "iu" or (dimensions == 2 and found.shape[1] != 2):
+        shape = "(m, 2)" if dimensions == 2 else "(m,)"
+        raise InputError(f"'{name}' needs to be integers of the shape {shape} (got {found.dtype} {found.shape})")
+    return found.astype(np.int64)
+
+
+def _inverse(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    return inverse_or_zero(torch.from_numpy(x)).numpy()
+
+
+def _csr(indptr: Rows, columns: NDArray[Any], values: NDArray[Any], factor: float = 1.0) -> native.Csr:
+    begins, places = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (indptr, columns))
+    return native.Csr(begins, places, torch.from_numpy(values), factor)
+
+
+def _product(matrix: native.Csr, x: Tensor) -> Tensor:
+    """Some rows of a product, by torch: only the rows of x that are needed are read."""
+    needed, places = torch.unique(matrix.columns, return_inverse=True)
+    if not needed.numel():
+        return matrix.values.new_zeros(matrix.indptr.numel() - 1, x.shape[1])
+    weights, rows = matrix.factor * matrix.values, x[needed].to(matrix.values.dtype)
+    return F.embedding_bag(
+        places, rows, matrix.indptr.long(), mode="sum", per_sample_weights=weights, include_last_offset=True
+    )
+
+
+def _projected(y: Tensor, factors: Tensor) -> Tensor:
+    return native.project(y, factors) if native.suits(y) else factors.T @ y.to(factors.dtype)
