@@ -14,10 +14,11 @@ import torch
 from contracts import planted_graph, tiny
 from yinyan import fitting
 from yinyan.errors import StoppedError, StoreError, TrainingError
-from yinyan.fitting import Fitted, Hooks, embed_graph, graph_fingerprint
+from yinyan.fitting import Fitted, Hooks, embed_graph, graph_fingerprint, our_encoder
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
-from yinyan.tensors import message_graph
+from yinyan.splits import holdout_split
+from yinyan.tensors import message_graph, training_data
 
 SAMPLED = {"expected_negatives": False, "num_negatives": 2}  # so that every stream of random numbers is in use
 
@@ -200,3 +201,29 @@ def test_fingerprints_tell_graphs_apart() -> None:
     prints = [graph_fingerprint(graph) for graph in graphs]
     assert len(set(prints)) == len(graphs)
     assert graph_fingerprint(planted_graph()) == prints[0]
+
+
+def bipartite_graph() -> Graph:
+    rng = np.random.default_rng(0)
+    pairs = np.unique(np.stack([rng.integers(15, size=160), 15 + rng.integers(25, size=160)], axis=1), axis=0)
+    return Graph.from_arrays(pairs, num_nodes=40, sides=np.repeat([0, 1], [15, 25]))
+
+
+@pytest.mark.parametrize("sides", [None, "bipartite"])
+def test_nodes_may_stand_in_another_order_while_training(sides: str | None) -> None:
+    graph = planted_graph() if sides is None else bipartite_graph()
+    encoder = {"inputs": "both" if graph.features is not None else "embeddings", "dropout": 0.0, "feature_dropout": 0.0}
+    still = {"epochs": 1, "batch_size": 30, "learning_rate": 1e-12}  # so that the orders can be compared
+    given, local = (fit(graph, encoder=encoder, training={**still, "node_order": o}) for o in ("given", "local"))
+    assert our_encoder(given.model).base.table is not None
+    torch.testing.assert_close(local.embeddings, given.embeddings, rtol=1e-4, atol=1e-4)
+    assert local.metrics["auc"] == pytest.approx(given.metrics["auc"], abs=1e-4)
+    moved = fit(graph, encoder=encoder, training={"epochs": 3, "batch_size": 30, "node_order": "local"})
+    data = training_data(
+        moved.graph, holdout_split(graph, seed=0, valid_share=0.1, valid_negatives=9), torch.device("cpu")
+    )
+    again = embed_graph(
+        moved.model, data.features, message_graph(moved.graph, moved.message_edges, torch.device("cpu")),
+        moved.settings, moved.seed,
+    )  # fmt: skip
+    assert torch.equal(again, moved.embeddings)

@@ -274,7 +274,9 @@ class TestRefusal:
 
     def proposals(self, message: str) -> list[tuple[dict[str, dict[str, Any]], str]]:
         found = []
-        for words in message.split(" would fit: ")[1].split("; "):
+        proposed, waive = message.split(" would fit: ")[1].split(". Or let it try: ")
+        assert waive == "training.refuse_oversize = false"
+        for words in proposed.split("; "):
             change: dict[str, dict[str, Any]] = {}
             for group, name, value in re.findall(r"(\w+)\.(\w+) = ([\w']+)", words):
                 change.setdefault(group, {})[name] = json.loads(value.replace("'", '"'))
@@ -455,6 +457,11 @@ class TestInARun:
         monkeypatch.setattr(fitting, "training_data", never)
         with pytest.raises(MemoryLimitError, match=r"about \d+ MiB at its peak and 1 MiB are free"):
             self.fit()
+
+    def test_a_refusal_can_be_waived(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(memory_check, "free_memory", lambda device: 1 << 20)
+        training = {"epochs": 1, "batch_size": 30, "refuse_oversize": False}
+        assert LinkPredictor(**tiny(training=training)).fit(planted_graph()).fitted_.best_epoch == 1
 
     def test_other_models_are_not_estimated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(memory_check, "free_memory", lambda device: 1)

@@ -290,6 +290,8 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "selection")}  # test_the_selection_chooses_the_epoch
     tested |= {("training", "keep")}  # test_the_last_weights_can_be_kept
     tested |= {("training", "refuse_runaway")}  # test_layers_that_run_away_are_refused_unless_asked_for
+    tested |= {("training", "node_order")}  # test_nodes_may_stand_in_another_order_while_training
+    tested |= {("training", "refuse_oversize")}  # test_memory.test_a_refusal_can_be_waived
     tested |= {("encoder", "storage"), ("encoder", "recompute")}  # test_encoder.TestStorage
     tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}

@@ -152,6 +152,16 @@ class NodeEncoder(nn.Module):
         """The energy after each layer, where there is one."""
         return []
 
+    def watched(
+        self,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        negatives: torch.Generator | None = None,
+    ) -> tuple[Tensor, tuple[float, ...]]:
+        """Embeddings for use, and the energies before and after the layers, where there are any."""
+        return self(features, messages, negatives=negatives), ()
+
     def repulsion(self) -> Tensor:
         """λ_k, where there are any."""
         return torch.empty(0)
@@ -220,6 +230,19 @@ class Encoder(NodeEncoder):
             return self.settings.step_size
         bound = safe_step_size(terms)
         return bound if terms.margin is None else backtracked_step_size(y.detach(), f.detach(), terms, bound)
+
+    def watched(
+        self,
+        features: Tensor | SparseMatrix | None,
+        messages: MessageGraph,
+        *,
+        negatives: torch.Generator | None = None,
+    ) -> tuple[Tensor, tuple[float, ...]]:
+        """Embeddings for use, and E(f) and E(Y(T))."""
+        terms = messages.terms(self.settings, self.repulsion(), negatives)
+        f = self.base(features, terms)
+        y = self._descended(f, terms)
+        return self.finish(y), (float(energy(f, f, terms)), float(energy(y, f, terms)))
 
     @torch.no_grad()
     def energy_trace(

@@ -25,11 +25,12 @@ from yinyan.graph import Graph
 from yinyan.memory_check import check_memory
 from yinyan.messages import MessageGraph
 from yinyan.metrics import average_precision, hits_at_rate, mrr, roc_auc
+from yinyan.ordering import local_order
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams, named_seed
 from yinyan.settings import Settings
 from yinyan.splits import Split
-from yinyan.tensors import message_graph, training_data
+from yinyan.tensors import feature_tensor, message_graph, training_data
 from yinyan.training import (
     EpochRecord,
     Model,
@@ -133,18 +134,25 @@ def _fit(
         hooks.tell(f"chosen: {reason}")
     if build is None:  # a peer's layers keep what they please: only our own are known well enough to foretell
         check_memory(split, settings, device, hooks.tell)
-    data = training_data(graph, split, device)
     model = build_model(settings, graph, seed, build).to(device)
+    order = None
+    if build is None and settings.training.node_order == "local":
+        order = local_order(graph.edges[split.train_messages], graph.num_nodes, graph.sides)
+        _reorder(our_encoder(model), order)
+    data = training_data(graph, split, device, None if order is None else np.argsort(order))
     state = _trained(model, data, split, settings, seed, device, hooks)
-
-    tested = np.setdiff1d(graph.find_edges(split.test_targets), split.test_messages)
-    known = np.setdiff1d(np.arange(graph.num_edges), tested)
-    messages = message_graph(graph, split.test_messages, device)
-    embeddings = embed_graph(model, data.features, messages, settings, seed)
     valid = _validation_scores(model, data, settings, seed)
     metrics = _metrics(*valid)
     if _samples_negatives(settings):
         metrics["score_spread"] = _score_spread(model, data, settings, seed)
+
+    tested = np.setdiff1d(graph.find_edges(split.test_targets), split.test_messages)
+    known = np.setdiff1d(np.arange(graph.num_edges), tested)
+    messages, features = message_graph(graph, split.test_messages, device), data.features
+    if order is not None:  # from here on as given
+        _reorder(our_encoder(model), np.argsort(order))
+        features = feature_tensor(graph.features, device)
+    embeddings = embed_graph(model, features, messages, settings, seed)
     generator = Streams.fresh(seed, "inference/0", device)
     return Fitted(
         graph=graph if known.size == graph.num_edges else graph.with_edges(known),
@@ -160,10 +168,18 @@ def _fit(
         reasons=reasons,
         history=tuple(state.history),
         best_epoch=state.best_epoch,
-        energy=tuple(model.encoder.energy_trace(data.features, messages, negatives=generator)),
+        energy=tuple(model.encoder.energy_trace(features, messages, negatives=generator)),
         seconds=time.perf_counter() - started,
         valid_scores=(valid[0], valid[1].ravel()),
     )
+
+
+@torch.no_grad()
+def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
+    """Let the node that stood in row order[i] of the learned or random table stand in row i."""
+    table = encoder.base.table
+    if table is not None:
+        table.copy_(table[torch.from_numpy(order).to(table.device)])
 
 
 def build_model(

@@ -26,7 +26,8 @@ def check_memory(split: Split, settings: Settings, device: torch.device, tell: C
     needed, free = estimate(Sizes.of(split), settings, device), free_memory(device)
     rest = "" if free is None else f", {in_words(free)} are free"
     tell(f"memory: about {in_words(needed.total)} at the peak{rest}")
-    refuse_if_too_large(needed, free, settings)
+    if settings.training.refuse_oversize:
+        refuse_if_too_large(needed, free, settings)
 
 
 def refuse_if_too_large(needed: MemoryEstimate, free: int | None, settings: Settings) -> None:
@@ -44,7 +45,9 @@ def refuse_if_too_large(needed: MemoryEstimate, free: int | None, settings: Sett
             f"{problem} No settings would fit: it takes a machine with more memory, a graph with fewer nodes or links, "
             "or fewer feature columns"
         )
-    raise MemoryLimitError(f"{problem} {'These' if len(found) > 1 else 'This'} would fit: {'; '.join(found)}")
+    these = "These" if len(found) > 1 else "This"
+    waive = "Or let it try: training.refuse_oversize = false"
+    raise MemoryLimitError(f"{problem} {these} would fit: {'; '.join(found)}. {waive}")
 
 
 def _fitting_changes(needed: MemoryEstimate, free: int, settings: Settings) -> Iterator[tuple[Change, int]]:

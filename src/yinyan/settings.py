@@ -155,6 +155,12 @@ class TrainingSettings(_Checked):
     patience: int = _option(
         20, "validations without progress before stopping; 0 for never", low=0
     )  # a third of the epochs
+    node_order: Literal["given", "local"] = _option(
+        "given", "how nodes stand in memory while training: as given, or with neighbours near each other"
+    )  # finding an order takes seconds; `defaults` asks for it where it pays
+    refuse_oversize: bool = _option(
+        True, "refuse a run whose estimated memory exceeds what is free"
+    )  # better than to be killed half way
     refuse_runaway: bool = _option(
         True, "stop where the layers run away from f instead of settling"
     )  # normalisation would hide it

@@ -49,37 +49,53 @@ def feature_tensor(features: Features | None, device: torch.device) -> Tensor | 
     return torch.from_numpy(features).to(device)
 
 
-def message_graph(graph: Graph, chosen: NDArray[np.int64], device: torch.device) -> MessageGraph:
+def message_graph(
+    graph: Graph, chosen: NDArray[np.int64], device: torch.device, place: NDArray[np.int64] | None = None
+) -> MessageGraph:
     """The message graph of the `chosen` links (indices into `graph.edges`); directions are forgotten."""
-    return _messages(graph, chosen, device)[0]
+    return _messages(graph, chosen, device, place)[0]
 
 
-def training_data(graph: Graph, split: Split, device: torch.device) -> TrainingData:
-    """What training may see: training links, and the validation pairs it is judged by."""
-    messages, pair_of_message = _messages(graph, split.train_messages, device)
+def training_data(
+    graph: Graph, split: Split, device: torch.device, place: NDArray[np.int64] | None = None
+) -> TrainingData:
+    """What training may see: training links, and the validation pairs it is judged by.
+
+    With `place` (n,) node i stands in row place[i] of it all.
+    """
+    messages, pair_of_message = _messages(graph, split.train_messages, device, place)
     same = np.array_equal(split.train_messages, split.valid_messages)
     pair_of_edge = np.full(graph.num_edges, -1)
     pair_of_edge[split.train_messages] = pair_of_message
-    place = graph.find_edges(split.train_targets)
+    edge_of_target = graph.find_edges(split.train_targets)
+    pair_of_target = np.where(edge_of_target >= 0, pair_of_edge[edge_of_target], -1)
+    features = graph.features
+    if place is not None and features is not None:
+        order = np.argsort(place)
+        features = features.take(order) if isinstance(features, SparseFeatures) else features[order]
 
     def rows(pairs: NDArray[np.int64]) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
+        placed = pairs if place is None else place[pairs]
+        return torch.from_numpy(np.ascontiguousarray(placed)).to(device)
 
+    known = graph.edges[split.known_in_training]
     return TrainingData(
-        features=feature_tensor(graph.features, device),
+        features=feature_tensor(features, device),
         messages=messages,
         targets=rows(split.train_targets),
-        pair_of_target=rows(np.where(place >= 0, pair_of_edge[place], -1)),
-        known=known_pairs(graph, graph.edges[split.known_in_training]).to(device),
-        valid_messages=messages if same else message_graph(graph, split.valid_messages, device),
+        pair_of_target=torch.from_numpy(pair_of_target).to(device),
+        known=known_pairs(graph, known if place is None else place[known]).to(device),
+        valid_messages=messages if same else message_graph(graph, split.valid_messages, device, place),
         valid_links=rows(split.valid_targets),
         valid_non_links=rows(split.valid_negatives),
     )
 
 
-def _messages(graph: Graph, chosen: NDArray[np.int64], device: torch.device) -> tuple[MessageGraph, NDArray[np.int64]]:
+def _messages(
+    graph: Graph, chosen: NDArray[np.int64], device: torch.device, place: NDArray[np.int64] | None
+) -> tuple[MessageGraph, NDArray[np.int64]]:
     """The message graph, and the unordered pair that each chosen link became."""
-    links = graph.edges[chosen]
+    links = graph.edges[chosen] if place is None else place[graph.edges[chosen]]
     weights = None if graph.weights is None else graph.weights[chosen]
     if graph.directed:  # a -> b and b -> a are one message link, their weights added
         keys = links.min(axis=1) * graph.num_nodes + links.max(axis=1)

@@ -229,10 +229,9 @@ def _validate(
     model: Model, data: TrainingData, record: EpochRecord, settings: TrainingSettings, streams: Streams
 ) -> EpochRecord:
     negatives, messages = streams["message_negatives"], data.valid_messages
-    energies = model.encoder.energy_trace(data.features, messages, negatives=negatives)
+    y, energies = model.encoder.watched(data.features, messages, negatives=negatives)
     if settings.refuse_runaway:
         refuse_divergence(energies)
-    y = model.encoder(data.features, messages, negatives=negatives)
     positive, negative = (score_pairs(model, y, messages, pairs) for pairs in (data.valid_links, data.valid_non_links))
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
         raise DivergedError(f"validation scores are not finite: the weights diverge. {_CURE}")
@@ -255,8 +254,7 @@ def refuse_divergence(energies: Sequence[float]) -> None:
         return
     first, last = energies[0], energies[-1]
     if not math.isfinite(last) or abs(last) > _RUNAWAY * max(1.0, abs(first)):
-        layers = len(energies) - 1
-        raise DivergedError(f"the energy diverges: from {first:.3g} to {last:.3g} in {layers} layers. {_CURE}")
+        raise DivergedError(f"the energy diverges: from {first:.3g} to {last:.3g} in the layers. {_CURE}")
 
 
 @torch.no_grad()
