@@ -48,15 +48,15 @@ def _plain(messages: MessageGraph, hidden: Tensor | None) -> tuple[SymmetricOper
 
 def _with_loops(operator: SymmetricOperator, loops: Tensor) -> SymmetricOperator:
     """S + diag(loops): each row's loop stands behind its other entries."""
-    nodes = torch.arange(loops.numel(), device=loops.device)
+    nodes = torch.arange(loops.numel(), device=loops.device, dtype=operator.columns.dtype)
     rows = torch.repeat_interleave(nodes, operator.indptr.diff())
-    entries = torch.arange(rows.numel(), device=loops.device) + rows
+    entries = torch.arange(rows.numel(), device=loops.device) + rows  # a loop before each earlier row's end
     ends = operator.indptr[1:] + nodes
     columns = nodes.new_empty(entries.numel() + nodes.numel())
     values = loops.new_empty(columns.numel())
     columns[entries], columns[ends] = operator.columns, nodes
     values[entries], values[ends] = operator.values, loops
-    shift = torch.arange(operator.indptr.numel(), device=loops.device)
+    shift = torch.arange(operator.indptr.numel(), device=loops.device, dtype=operator.indptr.dtype)
     return SymmetricOperator(operator.indptr + shift, columns, values)
 
 
