@@ -5,7 +5,7 @@ import pytest
 
 import yinyan
 from command_line import run, works
-from yinyan import doctor
+from yinyan import doctor, native
 from yinyan.doctor import examination_table, examine
 
 
@@ -43,3 +43,9 @@ def test_a_wrong_kernel_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     ran = run("doctor", "--json")
     assert ran.code == 1
     assert ran.json["kernel"].startswith("WRONG")
+
+
+def test_tells_why_there_are_no_compiled_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "library", lambda: None)
+    monkeypatch.setattr(native, "why_not", lambda: "there is no C++ compiler on the path")
+    assert examine()["kernels"] == "torch's own (there is no C++ compiler on the path)"

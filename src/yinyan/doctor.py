@@ -22,6 +22,7 @@ def examine() -> dict[str, Any]:
     """Versions, devices, extras, and a check that the propagation kernel computes what it should."""
     import torch
 
+    from yinyan import native
     from yinyan.propagation import EdgeStructure
 
     pairs = torch.tensor([[0, 1], [1, 2]])
@@ -40,6 +41,7 @@ def examine() -> dict[str, Any]:
         "devices": devices,
         "packages": {name: _version(name) for name in _CORE},
         "extras": {extra: _version(package) for extra, package in _EXTRAS.items()},
+        "kernels": "compiled for this processor" if native.library() else f"torch's own ({native.why_not()})",
         "kernel": "correct" if np.array_equal(product.numpy(), expected) else "WRONG: reinstall torch",
     }
 
