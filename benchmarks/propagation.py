@@ -53,6 +53,7 @@ from torch import Tensor, nn
 import common
 from common import Times
 from graphs import synthetic
+from yinyan.allocation import held_memory
 from yinyan.descent import LinearLayers, descend
 from yinyan.encoder import Encoder
 from yinyan.energy import EnergyTerms, linear_layers
@@ -157,7 +158,9 @@ def our_layers(case: Case) -> dict[str, common.Task]:
     return {
         "layer": _no_grad(lambda: descend(case.f, one, start=case.y)),
         "layer_half": _no_grad(lambda: descend(half_f, one, start=half_y)),
-        "sampling": _no_grad(lambda: case.messages._non_links(settings(case.size), repulsion, generator, None)),
+        "sampling": _no_grad(
+            lambda: case.messages._non_links(settings(case.size), repulsion, generator, None, len(case.hidden))
+        ),
         "step_given_terms": step,
     }
 
@@ -491,11 +494,12 @@ def main() -> None:
     started = time.perf_counter()
     n, m, d = options.nodes, options.links, options.size
     deadline = started + QUICK_SECONDS if options.quick else math.inf
-    result = measure(n, m, d, repeats=5 if options.quick else 9, deadline=deadline)
     others = []
-    if not options.quick:
-        shapes = [(n, m, d // 2), (n, m, 2 * d), (n // 10, m // 10, d)]
-        others = [measure(*shape, repeats=5) for shape in shapes]
+    with held_memory():  # as in training, and for all alike
+        result = measure(n, m, d, repeats=5 if options.quick else 9, deadline=deadline)
+        if not options.quick:
+            shapes = [(n, m, d // 2), (n, m, 2 * d), (n // 10, m // 10, d)]
+            others = [measure(*shape, repeats=5) for shape in shapes]
     result |= common.machine() | {"seconds": time.perf_counter() - started, "peak_gigabytes": common.peak_gigabytes()}
     if others:
         result["other_sizes"] = others

@@ -267,5 +267,5 @@ def test_expected_degrees_are_exact_on_a_large_graph() -> None:
     ring = torch.stack([torch.arange(num_nodes), (torch.arange(num_nodes) + 1) % num_nodes], dim=1)
     messages = MessageGraph.from_pairs(ring, num_nodes)
     chosen = EncoderSettings(expected_negatives=True, num_negatives=1)
-    _, degrees = messages._non_links(chosen, torch.ones(1), None, None)
+    _, degrees = messages._non_links(chosen, torch.ones(1), None, None, num_nodes)
     torch.testing.assert_close(degrees, torch.full((num_nodes,), 2.0), rtol=1e-6, atol=0)

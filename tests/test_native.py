@@ -87,20 +87,24 @@ class TestKernels:
         assert torch.equal(bare.columns, theirs.columns) and bare.places is None
 
     @pytest.mark.parametrize("weighted", [True, False])
-    def test_values_and_degrees_equal_torch(self, monkeypatch: pytest.MonkeyPatch, weighted: bool) -> None:
+    @pytest.mark.parametrize("masked", [True, False])
+    def test_values_and_degrees_equal_torch(
+        self, monkeypatch: pytest.MonkeyPatch, weighted: bool, masked: bool
+    ) -> None:
         pairs = random_pairs(200, 150_000)
         structure = EdgeStructure.from_pairs(pairs, 210)
         weights = torch.rand(len(pairs)) if weighted else None
         scale = torch.rand(210)
-        ours = structure.degrees(weights), structure.scaled(weights, scale).values
+        hidden = torch.rand(len(pairs)) < 0.3 if masked else None
+        ours = structure.degrees(weights, hidden), structure.scaled(weights, scale, hidden).values
         monkeypatch.setattr(native, "library", lambda: None)
-        theirs = structure.degrees(weights), structure.scaled(weights, scale).values
+        theirs = structure.degrees(weights, hidden), structure.scaled(weights, scale, hidden).values
         for mine, plain in zip(ours, theirs, strict=True):
             torch.testing.assert_close(mine, plain, rtol=1e-5, atol=1e-5)
 
     def test_the_number_of_threads_changes_no_bit(self) -> None:
         structure = EdgeStructure.from_pairs(random_pairs(3_000, 60_000), 3_000)
-        y, other = torch.randn(3_000, 50), torch.randn(3_000, 50)
+        y, other, left = torch.randn(3_000, 50), torch.randn(3_000, 50), torch.randn(3_000, 3)
         found = []
         before = torch.get_num_threads()
         try:
@@ -108,12 +112,15 @@ class TestKernels:
                 torch.set_num_threads(threads)
                 matrix = structure.scaled(torch.ones(len(structure.columns) // 2), torch.rand(3_000).fill_(0.3))
                 out = torch.empty_like(y)
-                dots = native.layer(y, out, [native.Csr(matrix.indptr, matrix.columns, matrix.values)], other=other)
-                found.append((out, dots))
+                csr = native.Csr(matrix.indptr, matrix.columns, matrix.values)
+                dots, sums = native.layer(y, out, [csr], other=other, next_left=left)
+                assert sums is not None
+                torch.testing.assert_close(sums, left.T @ out, rtol=1e-4, atol=1e-3)
+                found.append((out, dots, sums))
         finally:
             torch.set_num_threads(before)
-        for out, dots in found[1:]:
-            assert torch.equal(out, found[0][0]) and torch.equal(dots, found[0][1])
+        for other_found in found[1:]:
+            assert all(torch.equal(a, b) for a, b in zip(other_found, found[0], strict=True))
 
     @pytest.mark.parametrize("size", [5, 40])
     def test_some_rows_equal_those_of_all(self, size: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -48,19 +48,19 @@ class _Descent(torch.autograd.Function):
         y = f if start is None else start.contiguous()
         kept: list[Tensor] = [y]
         spare: list[Tensor] = []
-        for _ in range(layers.num_steps):
+        ctx.sums = [passes.sums(y)]
+        for t in range(layers.num_steps):
             out = spare.pop() if spare else torch.empty_like(y)
-            passes.forward(y, f, out)
+            ctx.sums.append(passes.forward(y, f, out, ctx.sums[-1], ahead=t < layers.num_steps - 1))
             if len(kept) > 1 and not (learned and not recompute):
                 spare.append(kept.pop())  # of the steps between only the last two are held
             y = out
             kept.append(y)
         y = kept.pop()
-        ctx.passes, ctx.recompute = passes, recompute
-        ctx.f_is_start = start is None
-        ctx.save_for_backward(
-            f if learned else None, *(kept if learned and not recompute else kept[:1] if learned else [])
-        )
+        ctx.passes, ctx.recompute, ctx.f_is_start = passes, recompute, start is None
+        if not learned:
+            kept = []
+        ctx.save_for_backward(f if learned else None, *(kept[:1] if recompute else kept))
         return y
 
     @staticmethod
@@ -69,27 +69,37 @@ class _Descent(torch.autograd.Function):
         passes, steps = ctx.passes, ctx.passes.layers.num_steps
         f, *kept = ctx.saved_tensors
         learned = f is not None
-        grad = grad.contiguous()
+        g = grad = grad.contiguous()
         exact = torch.float32 if grad.dtype == torch.bfloat16 else grad.dtype
         to_f = torch.empty(grad.shape, dtype=exact, device=grad.device)
         to_own, to_factors = torch.zeros_like(passes.layers.own), torch.zeros_like(passes.layers.factors)
         spare: list[Tensor] = []
-        g = grad
+        sums = passes.sums(g)
         for t in reversed(range(steps)):
             out = spare.pop() if spare else torch.empty_like(g)
             y = None
             if learned:
                 y = passes.run(kept[0], f, t) if ctx.recompute else kept[t]
-            first, last = t == steps - 1, t == 0
-            dots, along = passes.backward(g, out, to_f, y, first=first, joined=last and ctx.f_is_start)
-            if dots is not None and along is not None:
-                to_factors += dots.to(to_factors.dtype)
-                to_own += along.to(to_own.dtype)[:, None]
+            done = passes.backward(
+                g, out, to_f, sums, first=t == steps - 1, joined=t == 0 and ctx.f_is_start, y=y, y_sums=ctx.sums[t]
+            )
+            sums = done.sums
+            if done.along is not None:
+                to_factors += done.dots.to(to_factors.dtype)
+                to_own += done.along.to(to_own.dtype)[:, None]
             if g is not grad:
                 spare.append(g)
             g = out
         both = (g, None) if ctx.f_is_start else (to_f.to(grad.dtype), g)
         return *both, to_own if learned else None, to_factors if learned else None, None, None
+
+
+class _Done(NamedTuple):
+    """What a pass leaves besides its result."""
+
+    sums: Tensor | None = None  # (r, d) Uᵀ out, for the low-rank graphs of the next pass
+    dots: Tensor | None = None  # (K,) <y, S_k x>
+    along: Tensor | None = None  # (n,) <y_i, x_i>
 
 
 @dataclass(frozen=True)
@@ -144,7 +154,7 @@ def _bounded_pass(x: Tensor, out: Tensor, part: Tensor, layer: BoundedLayer, f: 
     ]
     if native.suits(x, *matrices) and layer.own.dtype == torch.float32:
         base, own = layer.base.contiguous(), layer.own.contiguous()
-        return native.layer(x, out, matrices, own=own, base=base, f=f, other=x, part=part)[1].to(x.dtype)
+        return native.layer(x, out, matrices, own=own, base=base, f=f, other=x, part=part)[0][1].to(x.dtype)
     torch.mul(layer.own, x, out=out)
     if f is not None:
         out.addcmul_(layer.base, f)
@@ -159,44 +169,68 @@ class _Passes:
 
     def __init__(self, layers: LinearLayers) -> None:
         self.layers = layers
-        self.factors = layers.factors.tolist()
-        self.sparse = [g for g in layers.graphs if isinstance(g, SymmetricOperator)]
-        self.low_rank = [
-            (g, c) for g, c in zip(layers.graphs, self.factors, strict=True) if isinstance(g, LowRankOperator)
-        ]
+        factors = layers.factors.tolist()
+        both = list(zip(layers.graphs, factors, strict=True))
+        self.sparse = [graph for graph in layers.graphs if isinstance(graph, SymmetricOperator)]
+        self.low_rank = [graph for graph in layers.graphs if isinstance(graph, LowRankOperator)]
         self.matrices = [
-            native.Csr(g.indptr, g.columns, g.values, c)
-            for g, c in zip(layers.graphs, self.factors, strict=True)
-            if isinstance(g, SymmetricOperator)
+            native.Csr(g.indptr, g.columns, g.values, c) for g, c in both if isinstance(g, SymmetricOperator)
         ]
         self.own = layers.own.detach()
-        for graph, factor in self.low_rank:
-            self.own = self.own + factor * graph.diagonal[:, None]
+        self.left = self.scaled_left = None  # U of all low-rank graphs side by side, and with their factors
+        scaled = []
+        for graph, factor in both:
+            if isinstance(graph, LowRankOperator):
+                self.own = self.own + factor * graph.diagonal[:, None]
+                scaled.append(factor * graph.factors)
+        if self.low_rank:
+            self.left = torch.cat([graph.factors for graph in self.low_rank], dim=1).contiguous()
+            self.scaled_left = torch.cat(scaled, dim=1).contiguous()
         self.own, self.base = self.own.contiguous(), layers.base.contiguous()
         self._merged: SymmetricOperator | None = None
-        self._left: Tensor | None = None
 
-    def forward(self, y: Tensor, f: Tensor, out: Tensor) -> None:
-        """out = C1 y + C2 f + Σ_k c_k S_k y."""
-        self._pass(y, out, f=f)
+    def sums(self, x: Tensor) -> Tensor | None:
+        """(r, d) Uᵀ x of the low-rank graphs, where there are any."""
+        if self.left is None:
+            return None
+        if native.suits(x) and self.left.dtype == torch.float32:
+            return native.project(x, self.left)
+        return self.left.T @ _exact(x)
+
+    def forward(self, y: Tensor, f: Tensor, out: Tensor, sums: Tensor | None, *, ahead: bool = True) -> Tensor | None:
+        """out = C1 y + C2 f + Σ_k c_k S_k y; returns the sums of `out`, if they will be needed."""
+        return self._pass(y, out, sums, f=f, ahead=ahead).sums
 
     def backward(
-        self, g: Tensor, out: Tensor, to_f: Tensor, y: Tensor | None, *, first: bool, joined: bool
-    ) -> tuple[Tensor, Tensor] | tuple[None, None]:
+        self,
+        g: Tensor,
+        out: Tensor,
+        to_f: Tensor,
+        sums: Tensor | None,
+        *,
+        first: bool,
+        joined: bool,
+        y: Tensor | None,
+        y_sums: Tensor | None,
+    ) -> _Done:
         """The same of a gradient, which adds C2 g to f's; the first pass begins that, `joined` adds all of it to out.
 
         With `y`: (K,) <y, S_k g>, the gradients of the c_k, and (n,) <y_i, g_i>, those of C1.
         """
         gathering: Gathering = "join" if joined else "store" if first else "add"
-        if first:
-            to_f = to_f if gathering == "store" else to_f.zero_()  # a single layer
-        return self._pass(g, out, to_f=to_f, gathering=gathering, other=y)
+        if first and joined:  # a single layer
+            to_f.zero_()
+        done = self._pass(g, out, sums, to_f=to_f, gathering=gathering, other=y, ahead=not joined)
+        if y is None or done.along is None:
+            return done
+        return done._replace(dots=self._dots(g, y, done, sums, y_sums))
 
     def run(self, start: Tensor, f: Tensor, steps: int) -> Tensor:
         """Y after some steps, again."""
         y, buffers = start, [torch.empty_like(start) for _ in range(min(steps, 2))]
+        sums = self.sums(y) if steps else None
         for t in range(steps):
-            self.forward(y, f, buffers[t % 2])
+            sums = self.forward(y, f, buffers[t % 2], sums)
             y = buffers[t % 2]
         return y
 
@@ -204,66 +238,80 @@ class _Passes:
         self,
         x: Tensor,
         out: Tensor,
+        sums: Tensor | None,
         *,
+        ahead: bool,
         f: Tensor | None = None,
         to_f: Tensor | None = None,
         gathering: Gathering = "add",
         other: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor] | tuple[None, None]:
-        dots = along = None
-        if native.suits(x, *self.matrices) and self.own.dtype == torch.float32:
-            along = None if other is None else torch.empty(x.shape[0])
-            dots = native.layer(
-                x, out, self.matrices, own=self.own, base=self.base, f=f, gathered=to_f, other=other,
-                gathering=gathering, low_rank=self._factors(x), row_dots=along,
-            )  # fmt: skip
-        else:
-            if to_f is not None and gathering == "store":
-                to_f.zero_()
-            self._plain_pass(x, out, f, to_f)
-            if to_f is not None and gathering == "join":
-                out += to_f.to(out.dtype)
-        if other is None:
-            return None, None
-        along = row_dots(other, x) if along is None else along
-        return self._dots(x, other, dots, along), along
+    ) -> _Done:
+        if not (native.suits(x, *self.matrices) and self.own.dtype == torch.float32):
+            return self._plain_pass(x, out, sums, f, to_f, gathering, other)
+        along = None if other is None else torch.empty(x.shape[0])
+        low_rank = None if sums is None or self.scaled_left is None else (self.scaled_left, self._turned(sums))
+        dots, next_sums = native.layer(
+            x, out, self.matrices, own=self.own, base=self.base, f=f, gathered=to_f, gathering=gathering, other=other,
+            low_rank=low_rank, row_dots=along, next_left=self.left if ahead else None,
+        )  # fmt: skip
+        return _Done(next_sums, None if other is None else dots, along)
 
-    def _factors(self, x: Tensor) -> tuple[Tensor, Tensor] | None:
-        """All low-rank graphs as one U V: U with the factors, V = C (Uᵀ x)."""
-        if not self.low_rank:
-            return None
-        if self._left is None:
-            self._left = torch.cat([c * g.factors for g, c in self.low_rank], dim=1).contiguous()
-        right = torch.cat([g.core @ native.project(x, g.factors.contiguous()) for g, _ in self.low_rank])
-        return self._left, right
+    def _turned(self, sums: Tensor) -> Tensor:
+        """C (Uᵀ x), graph by graph."""
+        ranks = [graph.core.shape[0] for graph in self.low_rank]
+        parts = zip(self.low_rank, sums.split(ranks), strict=True)
+        return torch.cat([graph.core @ part for graph, part in parts])
 
-    def _plain_pass(self, x: Tensor, out: Tensor, f: Tensor | None, to_f: Tensor | None) -> None:
-        exact = x.float() if x.dtype == torch.bfloat16 else x
+    def _plain_pass(
+        self,
+        x: Tensor,
+        out: Tensor,
+        sums: Tensor | None,
+        f: Tensor | None,
+        to_f: Tensor | None,
+        gathering: Gathering,
+        other: Tensor | None,
+    ) -> _Done:
+        exact = _exact(x)
         total = self.own * exact
         if f is not None:
             total.addcmul_(self.base, f.to(exact.dtype))
         if to_f is not None:
+            to_f = to_f.zero_() if gathering == "store" else to_f
             to_f.addcmul_(self.base, exact)
-        if self._merged is None and self.sparse:
-            one = len(self.sparse) == 1
-            self._merged = self.sparse[0] if one else merged(self.sparse, [m.factor for m in self.matrices])
+            total += to_f if gathering == "join" else 0
+        if self._merged is None and len(self.sparse) > 1:
+            self._merged = merged(self.sparse, [m.factor for m in self.matrices])
         if self._merged is not None:
-            self._merged.add_product(total, exact, self.matrices[0].factor if len(self.sparse) == 1 else 1.0)
-        for graph, factor in self.low_rank:
-            total.addmm_(graph.factors, graph.core @ (graph.factors.T @ exact), alpha=factor)
+            self._merged.add_product(total, exact, 1.0)
+        elif self.sparse:
+            self.sparse[0].add_product(total, exact, self.matrices[0].factor)
+        if sums is not None and self.scaled_left is not None:
+            total.addmm_(self.scaled_left, self._turned(sums))
         out.copy_(total)
+        if other is None:
+            return _Done(self.sums(out))
+        against = _exact(other)
+        along = row_dots(against, exact)
+        dots = [graph.inner(against, exact, along).double() for graph in self.sparse]
+        return _Done(self.sums(out), torch.stack(dots), along)
 
-    def _dots(self, x: Tensor, other: Tensor, dots: Tensor | None, along: Tensor) -> Tensor:
-        """(K,) <other, S_k x> in the order of the graphs; those of the sparse ones may be at hand."""
-        ready = iter(() if dots is None else dots.unbind())
+    def _dots(self, x: Tensor, other: Tensor, done: _Done, sums: Tensor | None, other_sums: Tensor | None) -> Tensor:
+        """(K,) <other, S_k x> in the order of the graphs; those of the sparse ones are at hand."""
+        if done.dots is None or done.along is None:
+            raise ValueError("the pass took no inner products")
+        sparse = iter(done.dots.unbind())
+        ranks = [graph.core.shape[0] for graph in self.low_rank]
+        mine, theirs = (iter(() if part is None else part.split(ranks)) for part in (other_sums, sums))
         found = []
         for graph in self.layers.graphs:
-            if dots is not None and isinstance(graph, SymmetricOperator):
-                found.append(next(ready))
-            elif dots is not None and isinstance(graph, LowRankOperator):
-                mine, theirs = (native.project(t, graph.factors.contiguous()) for t in (other, x))
-                found.append(((graph.diagonal * along).sum() + (mine * (graph.core @ theirs)).sum()).double())
+            if isinstance(graph, LowRankOperator):
+                own = (graph.diagonal * done.along).sum()
+                found.append((own + (next(mine) * (graph.core @ next(theirs))).sum()).double())
             else:
-                exact, against = (t.float() if t.dtype == torch.bfloat16 else t for t in (x, other))
-                found.append(graph.inner(against, exact, along).double())
+                found.append(next(sparse))
         return torch.stack(found)
+
+
+def _exact(x: Tensor) -> Tensor:
+    return x.float() if x.dtype == torch.bfloat16 else x

@@ -85,7 +85,7 @@ class BaseModel(nn.Module):
             if self.settings.self_loops:  # they cancel in D - A, so that the operator does not hold them
                 around = around + (1 - terms.links.diagonal) * x
             x = block + around
-        x = x + self.bias
+        x = x.add_(self.bias)  # a fresh product: nothing else reads it
         for place, linear in enumerate(self.rest):
             x = x if self.norms is None else self.norms[place](x)
             x = linear(dropout(F.relu(x), self.settings.dropout, generator))

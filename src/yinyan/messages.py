@@ -9,7 +9,7 @@ from torch import Tensor
 
 from yinyan.energy import EnergyTerms, Laplacian
 from yinyan.propagation import EdgeStructure, SymmetricOperator, inverse_or_zero
-from yinyan.sampling import KnownPairs, draw_pairs, expected_adjacency, expected_rates
+from yinyan.sampling import KnownPairs, draw_pairs, expected_adjacency, expected_degrees, expected_rates
 from yinyan.settings import EncoderSettings
 
 __all__ = ["MessageGraph"]
@@ -23,6 +23,7 @@ class MessageGraph:
     weights: Tensor  # (m,) scaled to mean 1, so that a unit of weight does not set the balance with f
     structure: EdgeStructure
     known: KnownPairs
+    weighted: bool = True  # whether any weight is not one
 
     @classmethod
     def from_pairs(
@@ -42,6 +43,7 @@ class MessageGraph:
             w / w.mean() if m else w,
             EdgeStructure.from_pairs(message_edges, num_nodes),
             KnownPairs.from_pairs(message_edges, num_nodes, num_left),
+            weights is not None,
         )
 
     @property
@@ -55,10 +57,15 @@ class MessageGraph:
 
     def adjacency(self, hidden: Tensor | None = None, *, self_loops: bool = True) -> tuple[SymmetricOperator, Tensor]:
         """D^-1/2 A D^-1/2 over the visible links, and (n, 1) the weight of each node's self loop in it."""
-        weights = self.weights if hidden is None else torch.where(hidden, 0.0, self.weights)
-        degrees = self.structure.degrees(weights) + float(self_loops)
+        weights = self.weights if self.weighted else None
+        degrees = self._degrees(hidden) + float(self_loops)
         scale = inverse_or_zero(degrees)
-        return self.structure.scaled(weights, scale.sqrt()), (scale * float(self_loops))[:, None]
+        return self.structure.scaled(weights, scale.sqrt(), hidden), (scale * float(self_loops))[:, None]
+
+    def _degrees(self, hidden: Tensor | None) -> Tensor:
+        """(n,) D over the visible links."""
+        weights = self.weights if self.weighted else None
+        return self.structure.degrees(weights, hidden).to(self.weights.dtype)
 
     def terms(
         self,
@@ -69,15 +76,15 @@ class MessageGraph:
         hidden: Tensor | None = None,
     ) -> EnergyTerms:
         """The energy over the links that `hidden` (m,) does not mark, with fresh negatives from `generator`."""
-        weights = self.weights if hidden is None else torch.where(hidden, 0.0, self.weights)
-        plain = self.structure.degrees(weights)
+        weights, count = self.weights if self.weighted else None, self.pairs.shape[0]
+        plain = self._degrees(hidden)
         degrees = plain + 1 if settings.self_loops else plain
-        visible = weights.numel() if hidden is None else int(weights.numel() - hidden.sum())
+        visible = count if hidden is None else int(count - hidden.sum())
         links = Laplacian(
             (plain * inverse_or_zero(degrees))[:, None],  # a self loop cancels in D - A and stays in D
-            self.structure.scaled(weights, inverse_or_zero(degrees).sqrt()),
+            self.structure.scaled(weights, inverse_or_zero(degrees).sqrt(), hidden),
         )
-        non_links, repelled = self._non_links(settings, repulsion, generator, hidden)
+        non_links, repelled = self._non_links(settings, repulsion, generator, hidden, visible)
         return EnergyTerms(
             links=links,
             non_links=non_links,
@@ -95,10 +102,10 @@ class MessageGraph:
         repulsion: Tensor,
         generator: torch.Generator | None,
         hidden: Tensor | None,
+        num_visible: int,
     ) -> tuple[tuple[Laplacian, ...], Tensor]:
         """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together."""
         count = settings.num_negatives
-        num_visible = self.pairs.shape[0] if hidden is None else int(self.pairs.shape[0] - hidden.sum())
         if count == 0 or num_visible == 0:
             return (), self.weights.new_zeros(self.num_nodes)
         if settings.expected_negatives:
@@ -120,14 +127,10 @@ class MessageGraph:
         return laplacians, total
 
     def _expected(self, settings: EncoderSettings, hidden: Tensor | None) -> tuple[tuple[Laplacian, ...], Tensor]:
-        counts = self.structure.degrees().to(self.weights.dtype)
-        if hidden is not None:  # the fewer are counted
-            counts -= torch.bincount(self.pairs[hidden].flatten(), minlength=self.num_nodes).to(counts.dtype)
+        counts = self.structure.degrees(None, hidden).to(self.weights.dtype)
         sides = self.known.num_left
         rates = expected_rates(counts, settings.sampler, sides)
-        exact = rates if rates.device.type == "mps" else rates.double()  # a sum over all nodes (MPS has no float64)
-        ones = torch.ones_like(exact)
-        degrees = expected_adjacency(exact, ones, sides).product(ones[:, None])[:, 0].to(rates.dtype)
+        degrees = expected_degrees(rates, sides)
         share = 1.0 / settings.num_negatives
         scale = inverse_or_zero(degrees)
         # L̃⁻_k is normalised by the degrees of all K graphs, hence the share in both of its parts
@@ -147,5 +150,9 @@ class MessageGraph:
     def to(self, device: torch.device) -> MessageGraph:
         """The same graph on a device."""
         return MessageGraph(
-            self.pairs.to(device), self.weights.to(device), self.structure.to(device), self.known.to(device)
+            self.pairs.to(device),
+            self.weights.to(device),
+            self.structure.to(device),
+            self.known.to(device),
+            self.weighted,
         )

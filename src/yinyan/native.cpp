@@ -74,6 +74,8 @@ struct Layer {
   void* out;               // (rows, d)
   void* part;              // (rows, d) or none: the last matrix's own part, without its factor
   float* row_dots;         // (rows,) or none: <other_i, x_i>
+  const float* next_left;  // (rows, next_rank) or none: the sums over rows of next_left_i out_i are taken
+  int64_t next_rank;
 };
 
 }  // extern "C"
@@ -210,10 +212,19 @@ void rest(const Layer& layer, int64_t i, int64_t column, double* dots) {
   }
 }
 
+// sums (rank, d) += leftᵀ x over a range of rows. Short sums in float32, long ones in float64.
+template <class Kind>
+void project(const typename Kind::Stored* x, const float* left, int64_t rank, int64_t d, int64_t begin, int64_t end,
+             double* sums);
+
 template <class Kind>
 void rows(const Layer& layer, int64_t begin, int64_t end, double* dots) {
+  constexpr int64_t kTogether = 64;  // rows that the cache still holds when they are summed
   const int64_t d = layer.size;
   for (int64_t i = begin; i < end; ++i) {
+    if (layer.next_left && i > begin && (i - begin) % kTogether == 0)
+      project<Kind>(static_cast<const typename Kind::Stored*>(layer.out), layer.next_left, layer.next_rank, d,
+                    i - kTogether, i, dots + layer.num_matrices);
     int64_t column = 0;
     for (; column + 128 <= d; column += 128) block<Kind, 128>(layer, i, column, dots);
     if (column + 64 <= d) block<Kind, 64>(layer, i, column, dots), column += 64;
@@ -221,9 +232,11 @@ void rows(const Layer& layer, int64_t begin, int64_t end, double* dots) {
     if (column + 16 <= d) block<Kind, 16>(layer, i, column, dots), column += 16;
     if (column < d) rest<Kind>(layer, i, column, dots);
   }
+  if (layer.next_left && end > begin)
+    project<Kind>(static_cast<const typename Kind::Stored*>(layer.out), layer.next_left, layer.next_rank, d,
+                  end - 1 - (end - 1 - begin) % kTogether, end, dots + layer.num_matrices);
 }
 
-// sums (rank, d) += leftᵀ x over a range of rows. Short sums in float32, long ones in float64.
 template <class Kind>
 void project(const typename Kind::Stored* x, const float* left, int64_t rank, int64_t d, int64_t begin, int64_t end,
              double* sums) {
@@ -271,49 +284,70 @@ void layer_bfloat16(const Layer* layer, int64_t begin, int64_t end, double* dots
   rows<BFloat16>(*layer, begin, end, dots);
 }
 
-// How many of (m, 2) pairs each node of [begin, end) belongs to.
-void count_ends(const int64_t* pairs, int64_t m, int64_t begin, int64_t end, int32_t* counts) {
-  for (int64_t i = begin; i < end; ++i) counts[i] = 0;
-  for (int64_t e = 0; e < 2 * m; ++e)
-    if (pairs[e] >= begin && pairs[e] < end) ++counts[pairs[e]];
+// How often each node is an end of the pairs [begin, end).
+void count_ends(const int64_t* pairs, int64_t begin, int64_t end, int64_t num_nodes, int32_t* counts) {
+  std::memset(counts, 0, size_t(num_nodes) * sizeof(int32_t));
+  for (int64_t e = 2 * begin; e < 2 * end; ++e) ++counts[pairs[e]];
 }
 
-// The other ends of each node's pairs, and the pairs' numbers if asked for; `next` is where each row goes on.
-void place_ends(const int64_t* pairs, int64_t m, int64_t begin, int64_t end, int32_t* next, int32_t* columns,
-                int32_t* pair_of_slot) {
-  for (int64_t e = 0; e < m; ++e) {
-    const int64_t a = pairs[2 * e], b = pairs[2 * e + 1];
-    if (a >= begin && a < end) {
-      if (pair_of_slot) pair_of_slot[next[a]] = int32_t(e);
-      columns[next[a]++] = int32_t(b);
-    }
-    if (b >= begin && b < end) {
-      if (pair_of_slot) pair_of_slot[next[b]] = int32_t(e);
-      columns[next[b]++] = int32_t(a);
-    }
-  }
-}
-
-// Sums of the weights of each node's pairs.
-void sum_weights(const int32_t* indptr, const int32_t* pair_of_slot, const float* weights, int64_t begin, int64_t end,
-                 float* sums) {
+// From (parts, n) counts of consecutive ranges of pairs to where each range goes on writing in each row. The rows
+// [begin, end) begin at `total` entries; returns nothing, but leaves each row's begin in `indptr`.
+void begin_rows(int32_t* counts, int64_t parts, int64_t num_nodes, int64_t begin, int64_t end, int64_t total,
+                int32_t* indptr) {
+  int32_t next = int32_t(total);
   for (int64_t i = begin; i < end; ++i) {
-    double sum = 0;
-    for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e) sum += weights[pair_of_slot[e]];
-    sums[i] = float(sum);
+    indptr[i] = next;
+    for (int64_t part = 0; part < parts; ++part) {
+      const int32_t count = counts[part * num_nodes + i];
+      counts[part * num_nodes + i] = next;
+      next += count;
+    }
+  }
+  if (end == num_nodes) indptr[end] = next;
+}
+
+// The other end of each pair of a range, and its number if asked for; `next` is where the range goes on in each row.
+void place_ends(const int64_t* pairs, int64_t begin, int64_t end, int32_t* next, int32_t* columns,
+                int32_t* pair_of_slot) {
+  for (int64_t e = begin; e < end; ++e) {
+    const int64_t a = pairs[2 * e], b = pairs[2 * e + 1];
+    const int32_t first = next[a]++, second = next[b]++;
+    columns[first] = int32_t(b);
+    columns[second] = int32_t(a);
+    if (pair_of_slot) pair_of_slot[first] = pair_of_slot[second] = int32_t(e);
   }
 }
 
-// scale_i w_ij scale_j, the weights all one if there are none.
+// Sums of the weights of each node's pairs, all one if there are none; hidden pairs count nothing.
+void sum_weights(const int32_t* indptr, const int32_t* pair_of_slot, const float* weights, const uint8_t* hidden,
+                 int64_t begin, int64_t end, float* sums) {
+  for (int64_t i = begin; i < end; ++i) {
+    const int32_t last = indptr[i + 1];
+    if (weights) {
+      double sum = 0;
+      for (int32_t e = indptr[i]; e < last; ++e)
+        sum += hidden && hidden[pair_of_slot[e]] ? 0.0f : weights[pair_of_slot[e]];
+      sums[i] = float(sum);
+    } else {
+      int32_t out_of_sight = 0;
+      if (hidden)
+        for (int32_t e = indptr[i]; e < last; ++e) out_of_sight += hidden[pair_of_slot[e]];
+      sums[i] = float(last - indptr[i] - out_of_sight);
+    }
+  }
+}
+
+// scale_i w_ij scale_j, the weights all one if there are none; 0 for hidden pairs.
 void scale_values(const int32_t* indptr, const int32_t* columns, const int32_t* pair_of_slot, const float* weights,
-                  const float* scale, int64_t begin, int64_t end, float* values) {
+                  const uint8_t* hidden, const float* scale, int64_t begin, int64_t end, float* values) {
   for (int64_t i = begin; i < end; ++i) {
     const float own = scale[i];
+    const int32_t first = indptr[i], last = indptr[i + 1];
+    for (int32_t e = first; e < last; ++e) values[e] = own * scale[columns[e]];
     if (weights)
-      for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e)
-        values[e] = weights[pair_of_slot[e]] * own * scale[columns[e]];
-    else
-      for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e) values[e] = own * scale[columns[e]];
+      for (int32_t e = first; e < last; ++e) values[e] *= weights[pair_of_slot[e]];
+    if (hidden)
+      for (int32_t e = first; e < last; ++e) values[e] = hidden[pair_of_slot[e]] ? 0.0f : values[e];
   }
 }
 
@@ -333,11 +367,12 @@ void mark_keys(const int64_t* keys, int64_t m, int shift, uint8_t* bits) {
   }
 }
 
-// Which of the pairs [begin, end) are self pairs, or may be in the set.
-void suspect_pairs(const int64_t* pairs, int64_t num_nodes, int directed, int shift, const uint8_t* bits,
-                   int64_t begin, int64_t end, uint8_t* suspect) {
+// Places of those of the pairs [begin, end) that are self pairs or may be in the set; returns how many they are.
+int64_t suspect_pairs(const int64_t* pairs, int64_t num_nodes, int directed, int shift, const uint8_t* bits,
+                      int64_t begin, int64_t end, int64_t* suspects) {
   constexpr int64_t kBlock = 64;
   uint64_t places[kBlock];
+  int64_t found = 0;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = first + kBlock < end ? kBlock : end - first;
     for (int64_t i = 0; i < count; ++i) {
@@ -346,10 +381,13 @@ void suspect_pairs(const int64_t* pairs, int64_t num_nodes, int directed, int sh
       places[i] = bit_of(uint64_t(key), shift);
       __builtin_prefetch(bits + (places[i] >> 3));
     }
-    for (int64_t i = 0; i < count; ++i)
-      suspect[first + i] = ((bits[places[i] >> 3] >> (places[i] & 7)) & 1) |
-                           (pairs[2 * (first + i)] == pairs[2 * (first + i) + 1]);
+    for (int64_t i = 0; i < count; ++i) {
+      suspects[found] = first + i;
+      found += ((bits[places[i] >> 3] >> (places[i] & 7)) & 1) |
+               (pairs[2 * (first + i)] == pairs[2 * (first + i) + 1]);
+    }
   }
+  return found;
 }
 
 // Nodes drawn uniformly: number e of a draw is a function of the seed and e alone (splitmix64), so that any thread

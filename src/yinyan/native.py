@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -83,6 +83,8 @@ class _Layer(ctypes.Structure):
         ("out", ctypes.c_void_p),
         ("part", ctypes.c_void_p),
         ("row_dots", ctypes.c_void_p),
+        ("next_left", ctypes.c_void_p),
+        ("next_rank", ctypes.c_int64),
     )
 
 
@@ -110,14 +112,16 @@ def layer(
     low_rank: tuple[Tensor, Tensor] | None = None,
     part: Tensor | None = None,
     row_dots: Tensor | None = None,
+    next_left: Tensor | None = None,
     first_row: int = 0,
-) -> Tensor:
+) -> tuple[Tensor, Tensor | None]:
     """out = own x + base f + Σ_k factor_k S_k x + U V, in one pass over the rows of `out`.
 
     Besides, if asked for: `gathered` has base x added, or stored, or is added with it to `out` (`gathering`); `part` is
-    S_K x of the last matrix; row_dots_i is <other_i, x_i>. Returns (K,) <other, S_k x>.
+    S_K x of the last matrix; row_dots_i is <other_i, x_i>. `f` and `out` may be the same rows.
+    Returns (K,) <other, S_k x>, and (r, d) Uᵀ out for U = `next_left` (n × r), which the next layer may need.
     With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there on; x, the matrices,
-    `own`, `base`, U and `row_dots` hold all.
+    `own`, `base`, U, `next_left` and `row_dots` hold all.
     """
     built = library()
     if built is None:
@@ -137,9 +141,11 @@ def layer(
         x.shape[1], *map(_at, (x, own, base)), rows(f), rows(gathered),
         _GATHERING.index(gathering), parts, len(matrices), rows(other), _at(left),
         _at(right), 0 if left is None else left.shape[1], rows(out), rows(part), _at(row_dots),
+        _at(next_left), 0 if next_left is None else next_left.shape[1],
     )  # fmt: skip
     ranges = _ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1], first_row)
-    dots = torch.zeros(len(ranges), max(1, len(matrices)), dtype=torch.float64)
+    wide = 0 if next_left is None else next_left.shape[1] * x.shape[1]
+    dots = torch.zeros(len(ranges), max(1, len(matrices) + wide), dtype=torch.float64)
     function = getattr(built, f"layer_{_STORED[x.dtype]}")
     _run(
         [
@@ -147,7 +153,9 @@ def layer(
             for place, (begin, end) in enumerate(ranges)
         ]
     )
-    return dots.sum(0)[: len(matrices)]
+    summed = dots.sum(0)
+    ahead = None if next_left is None else summed[len(matrices) :].float().view(-1, x.shape[1])
+    return summed[: len(matrices)], ahead
 
 
 def project(x: Tensor, left: Tensor) -> Tensor:
@@ -194,10 +202,10 @@ class Marks(NamedTuple):
 
     @classmethod
     def of(cls, keys: Tensor) -> Marks:
-        """The marks of (m,) keys: one in 16 to 32 bits is set."""
+        """The marks of (m,) keys: one in 32 to 64 bits is set."""
         built = library()
         assert_built(built)
-        width = max(10, (16 * keys.numel() - 1).bit_length())
+        width = max(10, (32 * keys.numel() - 1).bit_length())
         bits = torch.zeros(2 ** (width - 3), dtype=torch.uint8)
         built.mark_keys(_at(keys), keys.numel(), 64 - width, _at(bits))  # type: ignore[union-attr]
         return cls(bits, 64 - width)
@@ -207,11 +215,13 @@ class Marks(NamedTuple):
         built = library()
         assert_built(built)
         pairs, m = pairs.contiguous(), pairs.shape[0]
-        found = torch.empty(m, dtype=torch.uint8)
+        found = torch.empty(m, dtype=torch.long)
         given = (_at(pairs), num_nodes, int(directed), self.shift, _at(self.bits))
         ends = _equal_parts(m, 8)
-        _run([functools.partial(built.suspect_pairs, *given, b, e, _at(found)) for b, e in ends])  # type: ignore[union-attr]
-        return found.nonzero()[:, 0]
+        counts = _run(
+            [functools.partial(built.suspect_pairs, *given, b, e, _at(found) + 8 * b) for b, e in ends]  # type: ignore
+        )
+        return torch.cat([found[b : b + count] for (b, _), count in zip(ends, counts, strict=True)])
 
 
 def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -220,39 +230,51 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
     if built is None or 2 * m > _MOST_ENTRIES:
         raise RuntimeError(why_not() or f"{m:,} pairs are too many for 32-bit places")
     pairs = pairs.contiguous()
-    counts = torch.empty(num_nodes, dtype=torch.int32)
-    workers = torch.get_num_threads() if m > 50_000 else 1
-    ranges = [(num_nodes * w // workers, num_nodes * (w + 1) // workers) for w in range(workers)]
-    _run([functools.partial(built.count_ends, _at(pairs), m, b, e, _at(counts)) for b, e in ranges])
+    ranges = _parts(m, torch.get_num_threads() if m > 50_000 else 1)
+    counts = torch.empty(len(ranges), num_nodes, dtype=torch.int32)  # the parts follow the pairs: so do the rows
+    _run(
+        [
+            functools.partial(built.count_ends, _at(pairs), begin, end, num_nodes, _at(counts[place]))
+            for place, (begin, end) in enumerate(ranges)
+        ]
+    )
     indptr = torch.zeros(num_nodes + 1, dtype=torch.int32)
-    torch.cumsum(counts, 0, dtype=torch.int32, out=indptr[1:])
+    built.begin_rows(_at(counts), len(ranges), num_nodes, 0, num_nodes, 0, _at(indptr))
     columns = torch.empty(2 * m, dtype=torch.int32)
     pair_of_slot = torch.empty(2 * m, dtype=torch.int32) if places else None
-    following = indptr[:-1].clone()
-    ends = (_at(following), _at(columns), _at(pair_of_slot))
-    _run([functools.partial(built.place_ends, _at(pairs), m, b, e, *ends) for b, e in ranges])
+    _run(
+        [
+            functools.partial(built.place_ends, _at(pairs), b, e, _at(counts[place]), _at(columns), _at(pair_of_slot))
+            for place, (b, e) in enumerate(ranges)
+        ]
+    )
     return indptr, columns, pair_of_slot
 
 
-def degrees(indptr: Tensor, pair_of_slot: Tensor, weights: Tensor) -> Tensor:
-    """(n,) sums of the weights of each node's pairs."""
+def degrees(indptr: Tensor, pair_of_slot: Tensor | None, weights: Tensor | None, hidden: Tensor | None) -> Tensor:
+    """(n,) sums of the weights of each node's pairs that are not hidden; how many they are, without weights."""
     built = library()
     assert_built(built)
     sums = torch.empty(indptr.numel() - 1)
-    pointers = (_at(indptr), _at(pair_of_slot), _at(weights))
+    pointers = (_at(indptr), _at(pair_of_slot), _at(weights), _at(hidden))
     ranges = _ranges(sums.numel(), [indptr], 1)
     _run([functools.partial(built.sum_weights, *pointers, b, e, _at(sums)) for b, e in ranges])  # type: ignore[union-attr]
     return sums
 
 
 def scaled_values(
-    indptr: Tensor, columns: Tensor, pair_of_slot: Tensor | None, weights: Tensor | None, scale: Tensor
+    indptr: Tensor,
+    columns: Tensor,
+    pair_of_slot: Tensor | None,
+    weights: Tensor | None,
+    hidden: Tensor | None,
+    scale: Tensor,
 ) -> Tensor:
-    """(nnz,) scale_i w_ij scale_j, in the order of the entries."""
+    """(nnz,) scale_i w_ij scale_j, in the order of the entries; 0 for hidden pairs."""
     built = library()
     assert_built(built)
     values = torch.empty(columns.numel())
-    pointers = tuple(map(_at, (indptr, columns, pair_of_slot, weights, scale)))
+    pointers = tuple(map(_at, (indptr, columns, pair_of_slot, weights, hidden, scale)))
     ranges = _ranges(indptr.numel() - 1, [indptr], 2)
     _run([functools.partial(built.scale_values, *pointers, b, e, _at(values)) for b, e in ranges])  # type: ignore[union-attr]
     return values
@@ -295,9 +317,11 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     built.mark_keys.argtypes = (pointer, long, ctypes.c_int, pointer)
     built.suspect_pairs.argtypes = (pointer, long, ctypes.c_int, ctypes.c_int, pointer, long, long, pointer)
     built.count_ends.argtypes = (pointer, long, long, long, pointer)
-    built.place_ends.argtypes = (pointer, long, long, long, pointer, pointer, pointer)
-    built.sum_weights.argtypes = (pointer, pointer, pointer, long, long, pointer)
-    built.scale_values.argtypes = (pointer, pointer, pointer, pointer, pointer, long, long, pointer)
+    built.begin_rows.argtypes = (pointer, long, long, long, long, long, pointer)
+    built.place_ends.argtypes = (pointer, long, long, pointer, pointer, pointer)
+    built.sum_weights.argtypes = (pointer, pointer, pointer, pointer, long, long, pointer)
+    built.scale_values.argtypes = (*[pointer] * 6, long, long, pointer)
+    built.suspect_pairs.restype = long
     return (built, None) if _is_right(built) else (None, f"what {compiler} built gives wrong sums")
 
 
@@ -341,7 +365,7 @@ def _is_right(built: ctypes.CDLL) -> bool:
         torch.ones(2),
     )
     matrix = (_Matrix * 1)(_Matrix(_at(indptr), _at(columns), _at(values), 1.0, 1))
-    task = _Layer(17, _at(x), None, None, None, None, 0, matrix, 1, None, None, None, 0, _at(out), None, None)
+    task = _Layer(17, _at(x), None, None, None, None, 0, matrix, 1, None, None, None, 0, _at(out), None, None, None, 0)
     built.layer_float32(ctypes.byref(task), 0, 1, torch.zeros(1, dtype=torch.float64).data_ptr())
     return torch.equal(out[0], x.sum(0))
 
@@ -366,20 +390,20 @@ def _ranges(num_rows: int, indptrs: Sequence[Tensor], width: int, first: int = 0
 
 def _equal_parts(count: int, work: int) -> list[tuple[int, int]]:
     """Ranges of equal length, for `work` operations an entry."""
-    parts = min(_RANGES, max(1, work * count // _WORK))
+    return _parts(count, min(_RANGES, max(1, work * count // _WORK)))
+
+
+def _parts(count: int, parts: int) -> list[tuple[int, int]]:
     bounds = [count * part // parts for part in range(parts + 1)]
     return list(zip(bounds, bounds[1:], strict=False))
 
 
-def _run(tasks: list[Callable[[], object]]) -> None:
-    """All tasks, by as many threads as torch uses; the kernels let go of the interpreter."""
+def _run(tasks: list[Callable[[], Any]]) -> list[Any]:
+    """What all tasks return, by as many threads as torch uses; the kernels let go of the interpreter."""
     threads = min(torch.get_num_threads(), len(tasks))
     if threads <= 1:
-        for task in tasks:
-            task()
-        return
-    for done in [_pool(threads, os.getpid()).submit(task) for task in tasks]:
-        done.result()
+        return [task() for task in tasks]
+    return [done.result() for done in [_pool(threads, os.getpid()).submit(task) for task in tasks]]
 
 
 @functools.lru_cache(maxsize=4)

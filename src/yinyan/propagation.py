@@ -197,27 +197,33 @@ class EdgeStructure:
         nodes = torch.arange(self.num_nodes, device=self.indptr.device)
         return torch.repeat_interleave(nodes, self.indptr.diff())
 
-    def degrees(self, pair_weights: Tensor | None = None) -> Tensor:
-        """(n,) sums of the weights of each node's pairs; how many they are, without weights."""
-        if pair_weights is None or self.places is None:
+    def degrees(self, pair_weights: Tensor | None = None, hidden: Tensor | None = None) -> Tensor:
+        """(n,) sums of the weights of each node's pairs, or their number; pairs that `hidden` (m,) marks count nothing."""
+        if hidden is None and pair_weights is None:
             return self.indptr.diff().to(torch.get_default_dtype())
         if self._by_native(pair_weights):
-            return native.degrees(self.indptr, self.places, pair_weights)
-        total = pair_weights.new_zeros(self.num_nodes)
-        return total.index_add_(0, self.rows, pair_weights[self.places])
+            return native.degrees(self.indptr, self.places, pair_weights, hidden)
+        weights = self._weights(pair_weights, hidden)
+        return weights.new_zeros(self.num_nodes).index_add_(0, self.rows, weights[self.pair_of_slot])
 
-    def scaled(self, pair_weights: Tensor | None, scale: Tensor) -> SymmetricOperator:
-        """diag(scale) A diag(scale) for the given weights of the pairs, or for weights of one."""
-        if self._by_native(scale):
-            weights = None if self.places is None else pair_weights
-            values = native.scaled_values(self.indptr, self.columns, self.places, weights, scale)
+    def scaled(self, pair_weights: Tensor | None, scale: Tensor, hidden: Tensor | None = None) -> SymmetricOperator:
+        """diag(scale) A diag(scale) for the given weights of the pairs, or for weights of one; 0 where `hidden`."""
+        if self._by_native(scale) and self._by_native(pair_weights):
+            values = native.scaled_values(self.indptr, self.columns, self.places, pair_weights, hidden, scale)
             return SymmetricOperator(self.indptr, self.columns, values)
         values = scale[self.rows] * scale[self.columns]
-        if pair_weights is not None and self.places is not None:
-            values = values * pair_weights[self.places]
+        if pair_weights is not None or hidden is not None:
+            values = values * self._weights(pair_weights, hidden).to(values.dtype)[self.pair_of_slot]
         return SymmetricOperator(self.indptr, self.columns, values)
 
-    def _by_native(self, x: Tensor) -> bool:
+    def _weights(self, pair_weights: Tensor | None, hidden: Tensor | None) -> Tensor:
+        if pair_weights is None:
+            return (~hidden).to(torch.get_default_dtype()) if hidden is not None else torch.ones(0)
+        return pair_weights if hidden is None else torch.where(hidden, 0.0, pair_weights)
+
+    def _by_native(self, x: Tensor | None) -> bool:
+        if x is None:
+            return self.columns.dtype == torch.int32 and self.columns.device.type == "cpu" and bool(native.library())
         return (
             x.dtype == torch.float32 and native.suits(x) and self.columns.dtype == torch.int32 and not x.requires_grad
         )

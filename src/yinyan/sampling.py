@@ -15,7 +15,15 @@ from yinyan.errors import TrainingError
 from yinyan.propagation import LowRankOperator
 from yinyan.randomness import uniform_nodes
 
-__all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_pairs", "expected_adjacency", "expected_rates"]
+__all__ = [
+    "KnownPairs",
+    "Sampler",
+    "distinct_pairs",
+    "draw_pairs",
+    "expected_adjacency",
+    "expected_degrees",
+    "expected_rates",
+]
 
 Sampler = Literal["global", "source"]
 Draw = Callable[[int, int, torch.Generator, torch.device], Tensor]  # so many nodes, how many, from where, to where
@@ -193,6 +201,20 @@ def expected_rates(link_degrees: Tensor, sampler: Sampler, num_left: int | None)
         sides = (start,) if num_left is None else (start[:num_left], start[num_left:])
         start = torch.cat([side.mean().expand_as(side) for side in sides])
     return start / partners
+
+
+def expected_degrees(rate: Tensor, num_left: int | None) -> Tensor:
+    """(n,) row sums of E[A⁻]: Σ_j (rate_i + rate_j) over the possible partners j of i."""
+    # over millions of nodes single precision would lose a per cent (MPS has no other)
+    exact = rate if rate.device.type == "mps" else rate.double()
+    n, total = rate.numel(), exact.sum()
+    if num_left is None:
+        return ((n - 2) * exact + total).to(rate.dtype)
+    left = exact[:num_left].sum()
+    other = torch.cat([(total - left).expand(num_left), left.expand(n - num_left)])
+    partners = torch.full_like(exact, num_left)
+    partners[:num_left] = n - num_left
+    return (partners * exact + other).to(rate.dtype)
 
 
 def expected_adjacency(rate: Tensor, scale: Tensor, num_left: int | None) -> LowRankOperator:
