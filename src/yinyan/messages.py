@@ -84,7 +84,8 @@ class MessageGraph:
             (plain * inverse_or_zero(degrees))[:, None],  # a self loop cancels in D - A and stays in D
             self.structure.scaled(weights, inverse_or_zero(degrees).sqrt(), hidden),
         )
-        non_links, repelled = self._non_links(settings, repulsion, generator, hidden, visible)
+        counts = None if self.weighted else plain
+        non_links, repelled = self._non_links(settings, repulsion, generator, hidden, visible, counts)
         return EnergyTerms(
             links=links,
             non_links=non_links,
@@ -103,13 +104,15 @@ class MessageGraph:
         generator: torch.Generator | None,
         hidden: Tensor | None,
         num_visible: int,
+        counts: Tensor | None = None,
     ) -> tuple[tuple[Laplacian, ...], Tensor]:
-        """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together."""
+        """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together; `counts` (n,) are of visible links."""
         count = settings.num_negatives
         if count == 0 or num_visible == 0:
             return (), self.weights.new_zeros(self.num_nodes)
         if settings.expected_negatives:
-            return self._expected(settings, hidden)
+            counts = self.structure.degrees(None, hidden).to(self.weights.dtype) if counts is None else counts
+            return self._expected(settings, counts)
         if generator is None:
             raise ValueError("sampled negatives need a generator")
         sampled = [self._sample(settings, num_visible, generator, hidden) for _ in range(count)]
@@ -126,8 +129,8 @@ class MessageGraph:
         )
         return laplacians, total
 
-    def _expected(self, settings: EncoderSettings, hidden: Tensor | None) -> tuple[tuple[Laplacian, ...], Tensor]:
-        counts = self.structure.degrees(None, hidden).to(self.weights.dtype)
+    def _expected(self, settings: EncoderSettings, counts: Tensor) -> tuple[tuple[Laplacian, ...], Tensor]:
+        """The mean negative graph, given (n,) how many visible links each node has."""
         sides = self.known.num_left
         rates = expected_rates(counts, settings.sampler, sides)
         degrees = expected_degrees(rates, sides)

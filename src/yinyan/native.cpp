@@ -8,7 +8,7 @@
 namespace {
 
 constexpr int kLanes = 16;    // floats worked on at once; compilers lower it to what the processor has
-constexpr int kAhead = 12;    // entries whose rows are asked for in advance
+constexpr int kAhead = 24;    // entries whose rows are asked for in advance, into the second cache
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
 typedef uint16_t HalfLanes __attribute__((vector_size(2 * kLanes), aligned(2)));
 typedef uint32_t WholeLanes __attribute__((vector_size(4 * kLanes), aligned(4)));
@@ -147,7 +147,7 @@ void block(const Layer& layer, int64_t i, int64_t column, double* dots) {
       const int32_t next = e + kAhead < m.last ? e + kAhead : m.last;
       const char* ahead = reinterpret_cast<const char*>(x + int64_t(m.columns[next]) * d);
 #pragma GCC unroll 16
-      for (int line = 0; line < int(Width * sizeof(Stored)); line += 64) __builtin_prefetch(ahead + line);
+      for (int line = 0; line < int(Width * sizeof(Stored)); line += 64) __builtin_prefetch(ahead + line, 0, 2);
       const float value = m.values[e];
       const Stored* row = x + int64_t(m.columns[e]) * d;
 #pragma GCC unroll 16

@@ -198,7 +198,7 @@ class EdgeStructure:
         return torch.repeat_interleave(nodes, self.indptr.diff())
 
     def degrees(self, pair_weights: Tensor | None = None, hidden: Tensor | None = None) -> Tensor:
-        """(n,) sums of the weights of each node's pairs, or their number; pairs that `hidden` (m,) marks count nothing."""
+        """(n,) sums of the weights of each node's pairs, or their number; `hidden` (m,) pairs count nothing."""
         if hidden is None and pair_weights is None:
             return self.indptr.diff().to(torch.get_default_dtype())
         if self._by_native(pair_weights):
