@@ -5,8 +5,9 @@ python benchmarks/scale.py train --steps 5         # PPA's size: 576,000 nodes, 
 python benchmarks/scale.py train                   # a whole epoch: hours on two cores
 python benchmarks/scale.py embed --nodes 29000 --links 306000 --json
 
-embed    The embeddings of all nodes without gradients, from given random features of 128 columns, with one sampled
-         negative graph: drawn, built and used as in a trained model's last pass. `seconds` counts from the features
+embed    The embeddings of all nodes without gradients by yinyan.embedding.embed_all, from given random features of 128
+         columns, with one sampled negative graph: drawn, built and used as in a trained model's last pass; --half keeps
+         layers and embeddings in bfloat16. `seconds` counts from the features
          and the built message graph to the embeddings; building that graph from pairs is `build_seconds`.
 train    One epoch of yinyan.training.train with learned embeddings of 128 columns, one sampled negative graph, and the
          suggested batch size, loss, decoder and optimiser for such a graph; --steps stops it earlier, and the epoch's
@@ -37,6 +38,7 @@ import common
 from graphs import synthetic
 from yinyan.decoder import build_decoder
 from yinyan.defaults import suggest
+from yinyan.embedding import embed_all
 from yinyan.encoder import Encoder
 from yinyan.graph import Graph
 from yinyan.messages import MessageGraph
@@ -57,6 +59,7 @@ def embed(options: argparse.Namespace, pairs: Tensor) -> dict[str, Any]:
         num_steps=options.layers,
         num_negatives=1,
         expected_negatives=False,
+        storage="bfloat16" if options.half else "float32",
     )
     before = time.perf_counter()
     messages = MessageGraph.from_pairs(pairs, options.nodes)
@@ -66,10 +69,12 @@ def embed(options: argparse.Namespace, pairs: Tensor) -> dict[str, Any]:
     encoder = Encoder(settings, options.nodes, options.size)
     generator = torch.Generator().manual_seed(SEED)
     started = time.perf_counter()
+    dtype = torch.bfloat16 if options.half else torch.float32
     with torch.no_grad():
-        y = encoder(features, messages, negatives=generator)
+        y = embed_all(encoder, features, messages, negatives=generator, dtype=dtype)
     seconds = time.perf_counter() - started
-    return {"seconds": seconds, "build_seconds": built - before, "finite": bool(y.isfinite().all())}
+    finite = all(bool(block.isfinite().all()) for block in y.split(65_536))
+    return {"seconds": seconds, "build_seconds": built - before, "half": options.half, "finite": finite}
 
 
 def training_parts(options: argparse.Namespace, pairs: Tensor) -> tuple[Model, TrainingData, Any]:
@@ -147,6 +152,7 @@ def child(what: str, options: argparse.Namespace, file: Path) -> str:
     command = [sys.executable, __file__, options.command, f"--part={what}", f"--file={file}"]
     for name in ("nodes", "links", "size", "layers", "threads", "steps", "batch_size"):
         command.append(f"--{name.replace('_', '-')}={getattr(options, name)}")
+    command += ["--half"] if options.half else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"the process that was to {what} ended with {done.returncode}")
@@ -190,6 +196,7 @@ def main() -> None:
         command.add_argument("--links", type=int, default=links)
         command.add_argument("--size", type=int, default=128, help="dimensions")
         command.add_argument("--layers", type=int, default=layers, help="T")
+        command.add_argument("--half", action="store_true", help="embed: layers and embeddings in bfloat16")
         command.add_argument("--steps", type=int, default=0, help="train: stop after so many and extrapolate")
         command.add_argument("--batch-size", type=int, default=0, help="train: other than suggested")
         command.add_argument("--cache", type=Path, help="a folder that keeps the graph for the next run")

@@ -106,7 +106,7 @@ class MessageGraph:
         num_visible: int,
         counts: Tensor | None = None,
     ) -> tuple[tuple[Laplacian, ...], Tensor]:
-        """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together; `counts` (n,) are of visible links."""
+        """The Laplacians L̃⁻_k and the degrees D⁻ of all negative graphs together; `counts` (n,) of visible links."""
         count = settings.num_negatives
         if count == 0 or num_visible == 0:
             return (), self.weights.new_zeros(self.num_nodes)

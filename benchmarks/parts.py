@@ -1,0 +1,110 @@
+"""Where the time of a training step's encoder goes: every part of it alone, at the size of propagation.py.
+
+python benchmarks/parts.py                 # 200,000 nodes, 2.5 million links, 128 dimensions, T = 2
+python benchmarks/parts.py --json --picture parts.png
+
+Parts take turns, and the fastest of seven calls counts. "A step" is a forward and a backward pass of the encoder with
+sampled negatives and a learned repulsion, a tenth of the links hidden; "rest" is what its parts leave of it. "Local
+order" is the pass over the links after yinyan.ordering.local_order has moved the nodes (training.node_order).
+"""
+
+from __future__ import annotations
+
+import torch
+
+import common
+from graphs import synthetic
+from yinyan import native
+from yinyan.allocation import held_memory
+from yinyan.encoder import Encoder
+from yinyan.energy import linear_layers
+from yinyan.messages import MessageGraph
+from yinyan.ordering import local_order
+from yinyan.propagation import EdgeStructure
+from yinyan.randomness import uniform_nodes
+from yinyan.sampling import draw_pairs
+from yinyan.settings import EncoderSettings
+
+REPEATS = 7
+
+
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("--nodes", type=int, default=200_000)
+    parser.add_argument("--links", type=int, default=2_500_000)
+    parser.add_argument("--size", type=int, default=128, help="dimensions")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    with held_memory():
+        times = measure(options.nodes, options.links, options.size)
+    parts = {name: 1e3 * times.least(name) for name in times.seconds}
+    within = [name for name in parts if name.startswith("  ")]
+    parts["  rest"] = parts["a step"] - sum(parts[name] * (2 if "layer" in name else 1) for name in within)
+    if options.picture:
+        drawn = {name.strip(): value for name, value in parts.items() if name != "a step"}
+        common.bars(options.picture, drawn, title="Parts of a step", label="milliseconds", line=None)
+    if options.json:
+        common.print_json({"milliseconds": parts} | common.machine())
+        return
+    common.print_machine(common.machine())
+    common.print_table(("part", "ms"), list(parts.items()))
+
+
+def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
+    generator = torch.Generator().manual_seed(0)
+    pairs = synthetic(num_nodes, num_links, 0)
+    messages = MessageGraph.from_pairs(pairs, num_nodes)
+    settings = EncoderSettings(
+        inputs="features", hidden_size=size, num_steps=2, expected_negatives=False, feature_dropout=0.0, dropout=0.0,
+        output_norm=False,
+    )  # fmt: skip
+    encoder = Encoder(settings, num_nodes, size)
+    x, f, cotangent = (torch.randn(num_nodes, size, generator=generator) for _ in range(3))
+    hidden = torch.rand(num_links, generator=generator) < 0.1
+    terms = messages.terms(settings, encoder.repulsion().detach(), generator, hidden=hidden)
+    layers = linear_layers(terms, 0.3, 1)
+    matrices = [
+        native.Csr(g.indptr, g.columns, g.values, float(c))  # type: ignore[attr-defined]
+        for g, c in zip(layers.graphs, layers.factors, strict=True)
+    ]
+    order = torch.from_numpy(local_order(pairs.numpy(), num_nodes))
+    place = torch.empty_like(order)
+    place[order] = torch.arange(num_nodes)
+    moved = EdgeStructure.from_pairs(place[pairs], num_nodes, weighted=False).scaled(None, torch.rand(num_nodes))
+    local = native.Csr(moved.indptr, moved.columns, moved.values)
+    drawn = draw_pairs(messages.known, num_links, generator)
+    non_links = EdgeStructure.from_pairs(drawn, num_nodes, weighted=False)
+    scale, out = torch.rand(num_nodes), torch.empty_like(f)
+
+    def step() -> None:
+        encoder.zero_grad(set_to_none=True)
+        encoder(x, messages, negatives=generator, hidden=hidden).backward(cotangent)
+
+    def without_gradients(task: common.Task) -> common.Task:
+        return torch.no_grad()(task)
+
+    times = common.Times()
+    tasks = {
+        "a step": step,
+        "  degrees and values of the links": lambda: messages.terms(
+            EncoderSettings(num_negatives=0), layers.factors[:0], None, hidden=hidden
+        ),
+        "  drawing non-links": lambda: uniform_nodes(num_nodes, 2 * num_links, generator, torch.device("cpu")),
+        "  rejecting known pairs": lambda: messages.known.clashes(drawn),
+        "  building their matrix": lambda: EdgeStructure.from_pairs(drawn, num_nodes, weighted=False),
+        "  its values": lambda: non_links.scaled(None, scale),
+        "  the linear layer of f": lambda: encoder.base(x, None),
+        "  a layer's links, forward": lambda: native.layer(f, out, matrices[:1]),
+        "  a layer's non-links, forward": lambda: native.layer(f, out, matrices[1:]),
+        "  a layer, backward": lambda: native.layer(
+            f, out, matrices, own=layers.own, base=layers.base, gathered=cotangent, gathering="store", other=x
+        ),
+        "a layer's links in local order": lambda: native.layer(f, out, [local]),
+    }
+    times.run({"a step": step}, REPEATS)
+    times.run({name: without_gradients(task) for name, task in tasks.items() if name != "a step"}, REPEATS)
+    return times
+
+
+if __name__ == "__main__":
+    main()
