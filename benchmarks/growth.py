@@ -32,6 +32,7 @@ from torch import Tensor
 import common
 from common import Times
 from graphs import synthetic
+from yinyan.allocation import held_memory
 from yinyan.encoder import Encoder
 from yinyan.messages import MessageGraph
 from yinyan.settings import EncoderSettings
@@ -142,11 +143,12 @@ def main() -> None:
     started = time.perf_counter()
     repeats = 3 if options.quick else 5
     links = [round(m * options.scale) for m in PER_EDGE if not options.quick or m <= QUICK_UP_TO]
-    headline = per_edge(links, repeats)
     sweeps = {}
-    for name, values in SWEEPS.items():
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        sweeps[name] = sweep(name, repeats, options.scale, values[:3] if options.quick else values)
+    with held_memory():  # as in training
+        headline = per_edge(links, repeats)
+        for name, values in SWEEPS.items():
+            print(f"{name} ...", file=sys.stderr, flush=True)
+            sweeps[name] = sweep(name, repeats, options.scale, values[:3] if options.quick else values)
     result = {
         "per_edge_spread": headline["per_edge_spread"],
         "exponents": {name: found["exponent"] for name, found in sweeps.items()},

@@ -36,6 +36,7 @@ from torch import Tensor
 
 import common
 from graphs import synthetic
+from yinyan.allocation import held_memory
 from yinyan.decoder import build_decoder
 from yinyan.defaults import suggest
 from yinyan.embedding import embed_all
@@ -180,7 +181,8 @@ def part(options: argparse.Namespace) -> None:
     before = time.perf_counter()
     pairs = torch.from_numpy(np.load(options.file))
     loaded = time.perf_counter() - before
-    found = (embed if options.command == "embed" else train_epoch)(options, pairs)
+    with held_memory():  # as in a model's own training
+        found = (embed if options.command == "embed" else train_epoch)(options, pairs)
     sizes = {name: getattr(options, name) for name in ("nodes", "links", "size", "layers")}
     result = {"command": options.command, **found, "load_seconds": loaded, "peak_gigabytes": common.peak_gigabytes()}
     common.print_json(result | {"sizes": sizes | {"negatives": 1}} | common.machine())
