@@ -12,6 +12,7 @@ __all__ = ["Suggestion", "suggest"]
 
 
 _WIDE = 128  # feature columns from which they are taken to tell nodes apart
+_ORDERED_FROM = 500_000  # nodes: from there on no cache holds the embeddings
 _PARTS = 3  # of an epoch at least: each hides one part in so many of the links
 _LARGEST_BATCH = 16_384  # beyond, decoding its pairs and non-links outweighs the layers
 _STEPS = 450  # of a whole run, about
@@ -50,6 +51,9 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
         encoder |= {"hidden_size": 128}
         decoder |= {"width": 128}
         reasons.append(f"{graph.num_nodes:,} nodes: 128 dimensions, to fit memory")
+    if graph.num_nodes > _ORDERED_FROM:
+        training |= {"node_order": "local"}
+        reasons.append(f"{graph.num_nodes:,} nodes: neighbours are moved near each other in memory while training")
 
     batch = max(1, min(_LARGEST_BATCH, -(-num_targets // _PARTS)))  # rounded up: no step for a link or two
     epochs = max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, round(_STEPS * batch / max(1, num_targets))))
