@@ -6,6 +6,8 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from yinyan import native
+
 torch.set_num_threads(1)
 settings.register_profile(
     "house",
@@ -21,3 +23,13 @@ settings.load_profile("house")
 def _one_seed() -> None:
     """Weights start alike in every test, whatever ran before."""
     torch.manual_seed(0)
+
+
+@pytest.fixture(params=["compiled", "plain"])
+def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With the compiled kernels, and again without them."""
+    if request.param == "plain":
+        monkeypatch.setattr(native, "library", lambda: None)
+    elif native.library() is None:
+        pytest.skip(f"no compiled kernels: {native.why_not()}")
+    return str(request.param)

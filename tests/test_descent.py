@@ -7,20 +7,10 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from yinyan import native
 from yinyan.descent import BoundedLayer, LinearLayers, bounded_step, descend
 from yinyan.propagation import EdgeStructure, LowRankOperator, Operator, inverse_or_zero
 
 NUM_NODES = 40  # node 0 is a hub, the last three have no edge
-
-
-@pytest.fixture(params=["compiled", "plain"])
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "plain":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip(f"no compiled kernels: {native.why_not()}")
-    return str(request.param)
 
 
 def pairs(seed: int, count: int = 90) -> Tensor:

@@ -29,15 +29,6 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=["compiled", "plain"])
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "plain":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip(f"no compiled kernels: {native.why_not()}")
-    return str(request.param)
-
-
 def graph(*, weighted: bool = False, bipartite: bool = False) -> MessageGraph:
     generator = torch.Generator().manual_seed(3)
     first = torch.randint(0, LEFT, (150,), generator=generator)

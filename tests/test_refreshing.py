@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from yinyan import native, refreshing
+from yinyan import refreshing
 from yinyan.encoder import Encoder
 from yinyan.energy import EnergyTerms
 from yinyan.errors import InputError, SettingsError
@@ -42,15 +42,6 @@ KINDS: dict[str, dict[str, Any]] = {
     "one step": {"num_steps": 1, "expected_negatives": True},
     "two steps": {"num_steps": 2},
 }
-
-
-@pytest.fixture(params=["compiled", "plain"])
-def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "plain":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip(f"no compiled kernels: {native.why_not()}")
-    return str(request.param)
 
 
 class World:
