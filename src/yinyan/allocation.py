@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 __all__ = ["held_memory"]
 
-# glibc gives a freed block of this size back to the system at once, and the next tensor pays for fresh pages: an
-# elementwise product of 40 MB took 20 ms so, and 3 ms with the block kept (benchmarks/propagation.py --memory).
+# glibc gives a large freed block back to the system at once, and the next tensor pays for fresh pages: often more than
+# for the numbers that are written to them.
 _THRESHOLD, _TRIM, _PAD = -3, -1, -2  # mallopt's names for them
 _KEEP = ((_THRESHOLD, 1 << 30), (_TRIM, 2**31 - 1), (_PAD, 64 << 20))
 _USUAL = ((_THRESHOLD, 128 << 10), (_TRIM, 128 << 10), (_PAD, 0))
