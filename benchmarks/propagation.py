@@ -40,6 +40,7 @@ import argparse
 import functools
 import math
 import statistics
+import sys
 import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
@@ -314,7 +315,8 @@ def gcn_variants(case: Case, names: Collection[str] | None = None) -> dict[str, 
         torch.manual_seed(0)
         try:
             made[name] = make()
-        except (RuntimeError, ValueError, NotImplementedError):
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            print(f"left out: PyG refuses '{name}' ({error})", file=sys.stderr)
             continue
         made[name].load_state_dict(next(iter(made.values())).state_dict())
     return made
@@ -343,7 +345,8 @@ def gcn_finalists(small: Case) -> tuple[list[str], Times]:
     for name, task in list(tasks.items()):
         try:
             results[name] = task()  # normalises, and fills caches
-        except (RuntimeError, NotImplementedError):
+        except (RuntimeError, NotImplementedError) as error:
+            print(f"left out: '{name}' fails ({error})", file=sys.stderr)
             tasks.pop(name)
     times.run(tasks, 1, warm_up=0)
     chosen = []

@@ -262,7 +262,7 @@ def test_visible_pairs() -> None:
 
 
 def test_expected_degrees_are_exact_on_a_large_graph() -> None:
-    """Sums over all nodes lost half a per cent in single precision at two million nodes."""
+    """Sums over all nodes lost digits in single precision."""
     num_nodes = 1_000_000
     ring = torch.stack([torch.arange(num_nodes), (torch.arange(num_nodes) + 1) % num_nodes], dim=1)
     messages = MessageGraph.from_pairs(ring, num_nodes)

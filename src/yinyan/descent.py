@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,8 +11,6 @@ from torch.autograd.function import once_differentiable
 
 from yinyan import native
 from yinyan.propagation import LowRankOperator, Operator, SymmetricOperator, merged, row_dots
-
-Gathering = Literal["add", "store", "join"]
 
 __all__ = ["BoundedLayer", "LinearLayers", "bounded_step", "descend"]
 
@@ -217,7 +215,7 @@ class _Passes:
 
         With `y`: (K,) <y, S_k g>, the gradients of the c_k, and (n,) <y_i, g_i>, those of C1.
         """
-        gathering: Gathering = "join" if joined else "store" if first else "add"
+        gathering: native.Gathering = "join" if joined else "store" if first else "add"
         if first and joined:  # a single layer
             to_f.zero_()
         done = self._pass(g, out, sums, to_f=to_f, gathering=gathering, other=y, ahead=not joined)
@@ -243,7 +241,7 @@ class _Passes:
         ahead: bool,
         f: Tensor | None = None,
         to_f: Tensor | None = None,
-        gathering: Gathering = "add",
+        gathering: native.Gathering = "add",
         other: Tensor | None = None,
     ) -> _Done:
         if not (native.suits(x, *self.matrices) and self.own.dtype == torch.float32):
@@ -269,7 +267,7 @@ class _Passes:
         sums: Tensor | None,
         f: Tensor | None,
         to_f: Tensor | None,
-        gathering: Gathering,
+        gathering: native.Gathering,
         other: Tensor | None,
     ) -> _Done:
         exact = _exact(x)

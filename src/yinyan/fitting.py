@@ -100,6 +100,7 @@ def our_encoder(model: Model) -> Encoder:
     return model.encoder
 
 
+@held_memory()
 def fit_model(
     split: Split,
     settings: Settings,
@@ -115,20 +116,6 @@ def fit_model(
 
     `build` makes another model than ours of the settings and the graph, with torch's own generator seeded.
     """
-    with held_memory():
-        return _fit(split, settings, seed, device, calibration, hooks, reasons, build)
-
-
-def _fit(
-    split: Split,
-    settings: Settings,
-    seed: int,
-    device: torch.device,
-    calibration: Method,
-    hooks: Hooks,
-    reasons: tuple[str, ...],
-    build: Callable[[Settings, Graph], Model] | None,
-) -> Fitted:
     graph, started = split.graph, time.perf_counter()
     for reason in reasons:
         hooks.tell(f"chosen: {reason}")

@@ -290,12 +290,11 @@ void count_ends(const int64_t* pairs, int64_t begin, int64_t end, int64_t num_no
   for (int64_t e = 2 * begin; e < 2 * end; ++e) ++counts[pairs[e]];
 }
 
-// From (parts, n) counts of consecutive ranges of pairs to where each range goes on writing in each row. The rows
-// [begin, end) begin at `total` entries; returns nothing, but leaves each row's begin in `indptr`.
-void begin_rows(int32_t* counts, int64_t parts, int64_t num_nodes, int64_t begin, int64_t end, int64_t total,
-                int32_t* indptr) {
-  int32_t next = int32_t(total);
-  for (int64_t i = begin; i < end; ++i) {
+// From (parts, n) counts of consecutive ranges of pairs to where each range goes on writing in each row, and to where
+// each row begins.
+void begin_rows(int32_t* counts, int64_t parts, int64_t num_nodes, int32_t* indptr) {
+  int32_t next = 0;
+  for (int64_t i = 0; i < num_nodes; ++i) {
     indptr[i] = next;
     for (int64_t part = 0; part < parts; ++part) {
       const int32_t count = counts[part * num_nodes + i];
@@ -303,7 +302,7 @@ void begin_rows(int32_t* counts, int64_t parts, int64_t num_nodes, int64_t begin
       next += count;
     }
   }
-  if (end == num_nodes) indptr[end] = next;
+  indptr[num_nodes] = next;
 }
 
 // The other end of each pair of a range, and its number if asked for; `next` is where the range goes on in each row.

@@ -22,6 +22,7 @@ from yinyan.files import cache_folder
 
 __all__ = [
     "Csr",
+    "Gathering",
     "degrees",
     "drop",
     "layer",
@@ -40,7 +41,8 @@ _COMPILERS = ("c++", "g++", "clang++")
 _COMPILE_SECONDS = 120
 
 _STORED = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
-_GATHERING = ("add", "store", "join")
+Gathering = Literal["add", "store", "join"]
+_GATHERING: tuple[Gathering, ...] = ("add", "store", "join")
 _WORK = 1 << 19  # multiplications worth a thread's while
 _RANGES = 64  # at most, so that threads that finish early find more to do
 _MOST_ENTRIES = 2**31 - 1  # places are 32 bits wide
@@ -107,7 +109,7 @@ def layer(
     base: Tensor | None = None,
     f: Tensor | None = None,
     gathered: Tensor | None = None,
-    gathering: Literal["add", "store", "join"] = "add",
+    gathering: Gathering = "add",
     other: Tensor | None = None,
     low_rank: tuple[Tensor, Tensor] | None = None,
     part: Tensor | None = None,
@@ -123,9 +125,7 @@ def layer(
     With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there on; x, the matrices,
     `own`, `base`, U, `next_left` and `row_dots` hold all.
     """
-    built = library()
-    if built is None:
-        raise RuntimeError(f"there are no compiled kernels: {why_not()}")
+    built = _required()
     tensors = [t for t in (x, out, own, base, f, gathered, other, part, *(low_rank or ())) if t is not None]
     if not all(t.is_contiguous() for t in tensors):
         raise ValueError("the compiled layer reads contiguous tensors only")
@@ -160,8 +160,7 @@ def layer(
 
 def project(x: Tensor, left: Tensor) -> Tensor:
     """(r, d) Uᵀ x for U (n × r): one reading of x, in a fixed order."""
-    built = library()
-    assert_built(built)
+    built = _required()
     (n, d), rank = x.shape, left.shape[1]
     ranges = _ranges(n, [], d)
     sums = torch.zeros(len(ranges), rank, d, dtype=torch.float64)
@@ -177,20 +176,18 @@ def project(x: Tensor, left: Tensor) -> Tensor:
 
 def drop(x: Tensor, chances: Tensor, threshold: int, scale: float) -> Tensor:
     """x times the scale where a byte of `chances` reaches the threshold, else 0."""
-    built = library()
-    assert_built(built)
+    built = _required()
     out, ends = torch.empty_like(x), _equal_parts(x.numel(), 1)
-    _run([functools.partial(built.drop, _at(x), _at(chances), threshold, scale, b, e, _at(out)) for b, e in ends])  # type: ignore[union-attr]
+    _run([functools.partial(built.drop, _at(x), _at(chances), threshold, scale, b, e, _at(out)) for b, e in ends])
     return out
 
 
 def draw_nodes(seed: int, num_nodes: int, count: int) -> Tensor:
     """(count,) nodes drawn uniformly from a seed."""
-    built = library()
-    assert_built(built)
+    built = _required()
     nodes = torch.empty(count, dtype=torch.long)
     ends = _equal_parts(count, 8)
-    _run([functools.partial(built.draw_nodes, seed, num_nodes, b, e, _at(nodes)) for b, e in ends])  # type: ignore[union-attr]
+    _run([functools.partial(built.draw_nodes, seed, num_nodes, b, e, _at(nodes)) for b, e in ends])
     return nodes
 
 
@@ -203,17 +200,15 @@ class Marks(NamedTuple):
     @classmethod
     def of(cls, keys: Tensor) -> Marks:
         """The marks of (m,) keys: one in 32 to 64 bits is set."""
-        built = library()
-        assert_built(built)
+        built = _required()
         width = max(10, (32 * keys.numel() - 1).bit_length())
         bits = torch.zeros(2 ** (width - 3), dtype=torch.uint8)
-        built.mark_keys(_at(keys), keys.numel(), 64 - width, _at(bits))  # type: ignore[union-attr]
+        built.mark_keys(_at(keys), keys.numel(), 64 - width, _at(bits))
         return cls(bits, 64 - width)
 
     def suspects(self, pairs: Tensor, num_nodes: int, *, directed: bool) -> Tensor:
         """Places in (m, 2) pairs of self pairs and of those that may be in the set."""
-        built = library()
-        assert_built(built)
+        built = _required()
         pairs, m = pairs.contiguous(), pairs.shape[0]
         found = torch.empty(m, dtype=torch.long)
         given = (_at(pairs), num_nodes, int(directed), self.shift, _at(self.bits))
@@ -226,9 +221,9 @@ class Marks(NamedTuple):
 
 def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tuple[Tensor, Tensor, Tensor | None]:
     """Compressed rows of the symmetric matrix of (m, 2) pairs, and the pair of each entry: a counting sort."""
-    built, m = library(), pairs.shape[0]
-    if built is None or 2 * m > _MOST_ENTRIES:
-        raise RuntimeError(why_not() or f"{m:,} pairs are too many for 32-bit places")
+    built, m = _required(), pairs.shape[0]
+    if 2 * m > _MOST_ENTRIES:
+        raise ValueError(f"{m:,} pairs are too many for 32-bit places")
     pairs = pairs.contiguous()
     ranges = _parts(m, torch.get_num_threads() if m > 50_000 else 1)
     counts = torch.empty(len(ranges), num_nodes, dtype=torch.int32)  # the parts follow the pairs: so do the rows
@@ -239,7 +234,7 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
         ]
     )
     indptr = torch.zeros(num_nodes + 1, dtype=torch.int32)
-    built.begin_rows(_at(counts), len(ranges), num_nodes, 0, num_nodes, 0, _at(indptr))
+    built.begin_rows(_at(counts), len(ranges), num_nodes, _at(indptr))
     columns = torch.empty(2 * m, dtype=torch.int32)
     pair_of_slot = torch.empty(2 * m, dtype=torch.int32) if places else None
     _run(
@@ -253,12 +248,11 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
 
 def degrees(indptr: Tensor, pair_of_slot: Tensor | None, weights: Tensor | None, hidden: Tensor | None) -> Tensor:
     """(n,) sums of the weights of each node's pairs that are not hidden; how many they are, without weights."""
-    built = library()
-    assert_built(built)
+    built = _required()
     sums = torch.empty(indptr.numel() - 1)
     pointers = (_at(indptr), _at(pair_of_slot), _at(weights), _at(hidden))
     ranges = _ranges(sums.numel(), [indptr], 1)
-    _run([functools.partial(built.sum_weights, *pointers, b, e, _at(sums)) for b, e in ranges])  # type: ignore[union-attr]
+    _run([functools.partial(built.sum_weights, *pointers, b, e, _at(sums)) for b, e in ranges])
     return sums
 
 
@@ -271,24 +265,24 @@ def scaled_values(
     scale: Tensor,
 ) -> Tensor:
     """(nnz,) scale_i w_ij scale_j, in the order of the entries; 0 for hidden pairs."""
-    built = library()
-    assert_built(built)
+    built = _required()
     values = torch.empty(columns.numel())
     pointers = tuple(map(_at, (indptr, columns, pair_of_slot, weights, hidden, scale)))
     ranges = _ranges(indptr.numel() - 1, [indptr], 2)
-    _run([functools.partial(built.scale_values, *pointers, b, e, _at(values)) for b, e in ranges])  # type: ignore[union-attr]
+    _run([functools.partial(built.scale_values, *pointers, b, e, _at(values)) for b, e in ranges])
     return values
-
-
-def assert_built(built: ctypes.CDLL | None) -> None:
-    """Refuse to go on without kernels."""
-    if built is None:
-        raise RuntimeError(f"there are no compiled kernels: {why_not()}")
 
 
 def why_not() -> str | None:
     """Why there are no compiled kernels; None where there are."""
     return _load()[1]
+
+
+def _required() -> ctypes.CDLL:
+    built = library()
+    if built is None:
+        raise RuntimeError(f"there are no compiled kernels: {why_not()}")
+    return built
 
 
 def library() -> ctypes.CDLL | None:
@@ -317,7 +311,7 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     built.mark_keys.argtypes = (pointer, long, ctypes.c_int, pointer)
     built.suspect_pairs.argtypes = (pointer, long, ctypes.c_int, ctypes.c_int, pointer, long, long, pointer)
     built.count_ends.argtypes = (pointer, long, long, long, pointer)
-    built.begin_rows.argtypes = (pointer, long, long, long, long, long, pointer)
+    built.begin_rows.argtypes = (pointer, long, long, pointer)
     built.place_ends.argtypes = (pointer, long, long, pointer, pointer, pointer)
     built.sum_weights.argtypes = (pointer, pointer, pointer, pointer, long, long, pointer)
     built.scale_values.argtypes = (*[pointer] * 6, long, long, pointer)

@@ -205,7 +205,7 @@ def expected_rates(link_degrees: Tensor, sampler: Sampler, num_left: int | None)
 
 def expected_degrees(rate: Tensor, num_left: int | None) -> Tensor:
     """(n,) row sums of E[A⁻]: Σ_j (rate_i + rate_j) over the possible partners j of i."""
-    # over millions of nodes single precision would lose a per cent (MPS has no other)
+    # over millions of nodes single precision would lose digits (MPS has no other)
     exact = rate if rate.device.type == "mps" else rate.double()
     n, total = rate.numel(), exact.sum()
     if num_left is None:
