@@ -6,8 +6,10 @@ python benchmarks/propagation.py --picture layers.png    # more rounds, and othe
 
 All parts take turns in one process, round after round, and ratios are those of the fastest calls; "median" is the
 median of the ratios within the rounds. All is float32 unless said. The graph is that of graphs.py: hubs, communities,
-shuffled node numbers. Each ratio is named after what stands above and below. In a quick run some slow parts are called
-once; then their ratios count the first call of the other side too.
+shuffled node numbers. Our side, and plain torch, work on it in the local order that training gives it at this size
+(`order_seconds`, once a run); PyG is given it as it came, and in forward_over_ordered_gcn in our order too. Non-links are
+drawn by blocks, in ..._global uniformly. Each ratio is named after what stands above and below. In a quick run slow
+parts are called once after the others; then their ratios count one call of the other side too.
 
 layer_over_stream    One layer C1 Y + C2 f + c3 S Y - c4 S⁻ Y without gradients, against the time in which as many
     bytes would be copied. Bytes: 4 for the column, 4 for the value and 4 d for the gathered row of each stored entry of
@@ -20,7 +22,7 @@ forward_over_gcn    Our encoder's forward pass as in a training step (a tenth of
     a relu between, in the fastest of five ways to feed PyG: those within a factor of 1.5 of the best on a graph of a
     fiftieth of the size, by one thread, enter the rounds, and the fastest there counts. PyG hides nothing and is given
     the normalised matrix. Neither side has dropout or normalised outputs. ..._without_sampling has our terms given,
-    forward_expected_over_gcn has expected negatives in the place of sampled ones.
+    forward_global_over_gcn has global non-links, forward_expected_over_gcn expected negatives in the place of sampled.
 step_over_gcn    The same with the backward pass of a fixed random cotangent, up to all weights. Ours learns its
     repulsion, which is the default and keeps the layers' inputs. GCNConv turns its matrix at each backward pass;
     step_over_rewritten_gcn is against its equation written anew with EdgeIndex.matmul, which need not.
@@ -47,6 +49,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -59,6 +62,7 @@ from yinyan.descent import LinearLayers, descend
 from yinyan.encoder import Encoder
 from yinyan.energy import EnergyTerms, linear_layers
 from yinyan.messages import MessageGraph
+from yinyan.ordering import local_order
 from yinyan.settings import EncoderSettings
 
 NUM_STEPS, STEP_SIZE, HIDDEN_SHARE = 2, 0.3, 0.1
@@ -74,11 +78,14 @@ RATIOS = {  # ours over theirs, by the names of the measured parts
     "forward_over_gcn": ("forward", "gcnconv_forward"),
     "forward_over_gcn_without_sampling": ("forward_given_terms", "gcnconv_forward"),
     "forward_expected_over_gcn": ("forward_expected", "gcnconv_forward"),
+    "forward_global_over_gcn": ("forward_global", "gcnconv_forward"),
+    "forward_over_ordered_gcn": ("forward", "ordered_gcnconv_forward"),
     "step_over_gcn": ("step", "gcnconv_step"),
     "step_over_rewritten_gcn": ("step", "gcn_step"),
     "expected_over_none": ("forward_expected", "forward_none"),
     "expected_over_none_step": ("step_expected", "step_none"),
     "sampling_over_layer": ("sampling", "layer"),
+    "sampling_over_layer_global": ("sampling_global", "layer_global"),
     "step_over_plain": ("step_given_terms", "plain_step"),
     "step_over_symmetric": ("step_given_terms", "symmetric_step"),
     "step_over_scatter": ("step_given_terms", "scatter_step"),
@@ -88,9 +95,21 @@ RATIOS = {  # ours over theirs, by the names of the measured parts
 ON_SMALL = ("step_over_scatter",)
 SMALLER = 50
 MATMUL = "EdgeIndex.matmul"
-ONCE_IF_QUICK = ("plain_step", "symmetric_step", "step_expected", "step_none", "plain_layer", "layer_embedding_bag")
+ONCE_IF_QUICK = (
+    "plain_step",
+    "symmetric_step",
+    "step_expected",
+    "step_none",
+    "plain_layer",
+    "layer_embedding_bag",
+    "layer_half",
+    "layer_global",
+    "sampling_global",
+    "forward_global",
+    "forward_given_terms",
+)
 QUICK_SECONDS = 50  # no round begins that would end later
-ALSO_DRAWN = ("forward_expected_over_gcn", "step_over_rewritten_gcn", "step_over_symmetric", "half_over_layer")
+ALSO_DRAWN = ("forward_over_ordered_gcn", "forward_expected_over_gcn", "step_over_rewritten_gcn", "half_over_layer")
 STREAM_BYTES = 2**30
 
 
@@ -98,7 +117,9 @@ STREAM_BYTES = 2**30
 class Case:
     """A graph and everything on it that several parts need."""
 
-    messages: MessageGraph
+    pairs: Tensor  # (m, 2) as they came
+    messages: MessageGraph  # the same in local order
+    order_seconds: float
     features: Tensor  # (n, d)
     f: Tensor  # (n, d)
     y: Tensor  # (n, d), other than f: a layer in the midst of a descent reads both
@@ -109,11 +130,15 @@ class Case:
     @classmethod
     def make(cls, num_nodes: int, num_links: int, size: int, seed: int) -> Case:
         generator = torch.Generator().manual_seed(seed)
-        messages = MessageGraph.from_pairs(synthetic(num_nodes, num_links, seed), num_nodes)
+        pairs = synthetic(num_nodes, num_links, seed)
+        started = time.perf_counter()
+        place = torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))
+        order_seconds = time.perf_counter() - started
+        messages = MessageGraph.from_pairs(place[pairs], num_nodes)
         dense = [torch.randn(num_nodes, size, generator=generator) for _ in range(4)]
         hidden = torch.rand(num_links, generator=generator) < HIDDEN_SHARE
         terms = messages.terms(settings(size), torch.tensor([0.3]), generator)
-        return cls(messages, *dense, hidden, terms)
+        return cls(pairs, messages, order_seconds, *dense, hidden, terms)
 
     @property
     def size(self) -> int:
@@ -128,14 +153,14 @@ class Case:
 
 
 def settings(size: int, **changes: Any) -> EncoderSettings:
-    """K = 1 sampled global negatives, f linear; the rest as it comes."""
+    """K = 1 sampled negatives, f linear; the rest as it comes."""
     values: dict[str, Any] = {
         "inputs": "features",
         "hidden_size": size,
         "num_steps": NUM_STEPS,
         "step_size": STEP_SIZE,
         "num_negatives": 1,
-        "sampler": "global",
+        "sampler": "blocks",
         "expected_negatives": False,
         "output_norm": False,
     }
@@ -150,6 +175,11 @@ def our_layers(case: Case) -> dict[str, common.Task]:
     half_f, half_y = case.f.bfloat16(), case.y.bfloat16()
     generator = torch.Generator().manual_seed(1)
     repulsion = torch.tensor([0.3])
+    uniform = settings(case.size, sampler="global")
+    one_uniform = linear_layers(case.messages.terms(uniform, repulsion, generator), STEP_SIZE, 1)
+
+    def sampling(chosen: EncoderSettings) -> common.Task:
+        return _no_grad(lambda: case.messages._non_links(chosen, repulsion, generator, None, len(case.hidden)))
 
     def step() -> Tensor | None:
         f = case.f.detach().requires_grad_()
@@ -159,9 +189,9 @@ def our_layers(case: Case) -> dict[str, common.Task]:
     return {
         "layer": _no_grad(lambda: descend(case.f, one, start=case.y)),
         "layer_half": _no_grad(lambda: descend(half_f, one, start=half_y)),
-        "sampling": _no_grad(
-            lambda: case.messages._non_links(settings(case.size), repulsion, generator, None, len(case.hidden))
-        ),
+        "layer_global": _no_grad(lambda: descend(case.f, one_uniform, start=case.y)),
+        "sampling": sampling(settings(case.size)),
+        "sampling_global": sampling(uniform),
         "step_given_terms": step,
     }
 
@@ -169,13 +199,19 @@ def our_layers(case: Case) -> dict[str, common.Task]:
 def our_encoders(case: Case) -> dict[str, common.Task]:
     tasks: dict[str, common.Task] = {}
     generator = torch.Generator().manual_seed(2)
-    changes = {"": {}, "_expected": {"expected_negatives": True}, "_none": {"num_negatives": 0}}
+    changes: dict[str, dict[str, Any]] = {
+        "": {},
+        "_global": {"sampler": "global"},
+        "_expected": {"expected_negatives": True},
+        "_none": {"num_negatives": 0},
+    }
     for name, change in changes.items():
         torch.manual_seed(0)
         encoder = Encoder(settings(case.size, **change), case.messages.num_nodes, case.size)
         embed = functools.partial(encoder, case.features, case.messages, negatives=generator, hidden=case.hidden)
         tasks[f"forward{name}"] = _no_grad(embed)
-        tasks[f"step{name}"] = _step(encoder, embed, case.cotangent)
+        if name != "_global":
+            tasks[f"step{name}"] = _step(encoder, embed, case.cotangent)
         if not name:
             tasks["forward_given_terms"] = _no_grad(functools.partial(_given_terms, encoder, case))
     return tasks
@@ -278,13 +314,13 @@ class MatmulConv(nn.Module):
         return scale * index.matmul(scale * self.lin(x)) + self.bias
 
 
-def gcn_variants(case: Case, names: Collection[str] | None = None) -> dict[str, Gcn]:
+def gcn_variants(case: Case, names: Collection[str] | None = None, *, ordered: bool = False) -> dict[str, Gcn]:
     """The named ways to feed PyG an undirected graph, all with the same weights; what it refuses is left out."""
     from torch_geometric import EdgeIndex
     from torch_geometric.nn import GCNConv
     from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-    n, d, pairs = case.messages.num_nodes, case.size, case.messages.pairs
+    n, d, pairs = case.messages.num_nodes, case.size, case.messages.pairs if ordered else case.pairs
     both = torch.cat([pairs, pairs.flip(1)]).T.contiguous()
     weighted, weights = gcn_norm(both, num_nodes=n)
     order = torch.argsort(weighted[0] * n + weighted[1])
@@ -331,6 +367,16 @@ def gcn_tasks(case: Case, names: Sequence[str] | None = None) -> dict[str, commo
         tasks[f"gcn_forward: {name}"] = _no_grad(embed)
         tasks[f"gcn_step: {name}"] = _step(model, embed, case.cotangent)
     return tasks if names is None else {name: tasks[name] for name in names}
+
+
+def ordered_gcn_tasks(case: Case, names: Sequence[str]) -> dict[str, common.Task]:
+    """The named forward passes of PyG's own layers, on the graph in our order."""
+    wanted = {name.split(": ")[1] for name in names if name.startswith("gcn_forward") and MATMUL not in name}
+    variants = gcn_variants(case, wanted, ordered=True)
+    return {
+        f"ordered_gcn_forward: {name}": _no_grad(functools.partial(model, case.features))
+        for name, model in variants.items()
+    }
 
 
 def gcn_finalists(small: Case) -> tuple[list[str], Times]:
@@ -392,12 +438,17 @@ def measure(num_nodes: int, num_links: int, size: int, *, repeats: int, deadline
     bandwidth = [stream_gigabytes_a_second(3)]
     tasks = our_layers(case) | our_encoders(case) | plain_tasks(case) | gcn_tasks(case, finalists)
     tasks.pop("scatter_step")
-    times = Times()
-    hurried = math.isfinite(deadline)
-    once = [*ONCE_IF_QUICK, *(name for name in finalists if name.startswith("gcn_step") and MATMUL not in name)]
-    beside = {name: tasks.pop(name) for name in (once if hurried else ("plain_step",))}
-    times.run(beside, 2 if hurried else 3, warm_up=0)
-    times.run(tasks, repeats, warm_up=0 if hurried else 1, deadline=deadline)
+    tasks |= ordered_gcn_tasks(case, finalists)
+    times, slow = Times(), {"plain_step": tasks.pop("plain_step")}
+    if math.isfinite(deadline):  # a hurry
+        steps = (name for name in finalists if name.startswith("gcn_step") and MATMUL not in name)
+        slow |= {name: tasks.pop(name) for name in (*ONCE_IF_QUICK, *steps) if name in tasks}
+        times.run(tasks, 1, deadline=deadline)
+        times.run(slow, 1, warm_up=0)
+        times.run(tasks, repeats - 1, warm_up=0, deadline=deadline)
+    else:
+        times.run(slow, 3, warm_up=0)
+        times.run(tasks, repeats)
     bandwidth.append(stream_gigabytes_a_second(3))
     return _summary(case, times, small, small_times, max(bandwidth))
 
@@ -407,7 +458,7 @@ def _summary(case: Case, times: Times, small: Case, small_times: Times, bandwidt
     each_node = 3 * 4 * d + 4 * 4
     moved, compulsory = entries * (8 + 4 * d) + n * each_node, entries * 8 + n * each_node
     best = {}
-    for kind in ("gcn_forward", "gcn_step", "gcnconv_forward", "gcnconv_step"):
+    for kind in ("gcn_forward", "gcn_step", "gcnconv_forward", "gcnconv_step", "ordered_gcnconv_forward"):
         start, lone = kind.replace("conv", "") + ":", "conv" in kind
         names = [name for name in times.seconds if name.startswith(start) and not (lone and MATMUL in name)]
         best[kind] = min(names, key=times.least)
@@ -428,6 +479,7 @@ def _summary(case: Case, times: Times, small: Case, small_times: Times, bandwidt
         "milliseconds_on_small": small_times.milliseconds(),
         "gcn_best": best,
         "stream_gigabytes_a_second": bandwidth,
+        "order_seconds": case.order_seconds,
         "layer_bytes": {"moved": moved, "compulsory": compulsory},
         "sizes": sizes(case),
         "sizes_of_small": sizes(small),

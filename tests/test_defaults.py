@@ -91,8 +91,8 @@ def test_every_choice_has_its_reason(kind: str) -> None:
     assert all(reason.strip() and "\n" not in reason for reason in reasons)
 
 
-def test_very_large_graphs_are_ordered() -> None:
+def test_large_graphs_are_ordered() -> None:
     edges = planted_graph().edges
-    usual, ordered = (suggest(Graph(ids=Ids.integers(n), edges=edges), 1000) for n in (500_000, 500_001))
+    usual, ordered = (suggest(Graph(ids=Ids.integers(n), edges=edges), 1000) for n in (50_000, 50_001))
     assert (usual.settings.training.node_order, ordered.settings.training.node_order) == ("given", "local")
     assert any("near each other in memory" in reason for reason in ordered.reasons)

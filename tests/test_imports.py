@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "columns csv_files tables id_columns ids edge_lists feature_matrix feature_columns features node_tables",
         "graph",
         "graph_tables graph_sources",
-        "descent propagation sampling energy messages clusters ordering splits metrics ranking bootstrap",
+        "descent propagation sampling block_sampling energy messages clusters ordering splits metrics ranking bootstrap",
         "progress",
         "encoder decoder losses",
         "embedding row_lists refreshing",

@@ -12,7 +12,7 @@ __all__ = ["Suggestion", "suggest"]
 
 
 _WIDE = 128  # feature columns from which they are taken to tell nodes apart
-_ORDERED_FROM = 500_000  # nodes: from there on no cache holds the embeddings
+_ORDERED_FROM = 50_000  # nodes: a wider matrix than the second cache holds
 _PARTS = 3  # of an epoch at least: each hides one part in so many of the links
 _LARGEST_BATCH = 16_384  # beyond, decoding its pairs and non-links outweighs the layers
 _STEPS = 450  # of a whole run, about

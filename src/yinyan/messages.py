@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from yinyan.block_sampling import draw_block_pairs
 from yinyan.energy import EnergyTerms, Laplacian
 from yinyan.propagation import EdgeStructure, SymmetricOperator, inverse_or_zero
 from yinyan.sampling import KnownPairs, draw_pairs, expected_adjacency, expected_degrees, expected_rates
@@ -79,7 +80,7 @@ class MessageGraph:
         weights, count = self.weights if self.weighted else None, self.pairs.shape[0]
         plain = self._degrees(hidden)
         degrees = plain + 1 if settings.self_loops else plain
-        visible = count if hidden is None else int(count - hidden.sum())
+        visible = count if hidden is None else int(count - hidden.count_nonzero())
         links = Laplacian(
             (plain * inverse_or_zero(degrees))[:, None],  # a self loop cancels in D - A and stays in D
             self.structure.scaled(weights, inverse_or_zero(degrees).sqrt(), hidden),
@@ -144,6 +145,8 @@ class MessageGraph:
         self, settings: EncoderSettings, count: int, generator: torch.Generator, hidden: Tensor | None
     ) -> Tensor:
         """One non-link for each of `count` visible links."""
+        if settings.sampler == "blocks":
+            return draw_block_pairs(self.known, count, generator, hidden=hidden)
         sources = None
         if settings.sampler == "source":
             end = torch.randint(2, (count, 1), generator=generator, device=generator.device).to(self.pairs.device)

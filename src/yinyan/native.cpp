@@ -147,7 +147,7 @@ void block(const Layer& layer, int64_t i, int64_t column, double* dots) {
       const int32_t next = e + kAhead < m.last ? e + kAhead : m.last;
       const char* ahead = reinterpret_cast<const char*>(x + int64_t(m.columns[next]) * d);
 #pragma GCC unroll 16
-      for (int line = 0; line < int(Width * sizeof(Stored)); line += 64) __builtin_prefetch(ahead + line, 0, 2);
+      for (int line = 0; line < int(Width * sizeof(Stored)); line += 128) __builtin_prefetch(ahead + line, 0, 2);
       const float value = m.values[e];
       const Stored* row = x + int64_t(m.columns[e]) * d;
 #pragma GCC unroll 16
@@ -342,11 +342,13 @@ void scale_values(const int32_t* indptr, const int32_t* columns, const int32_t* 
   for (int64_t i = begin; i < end; ++i) {
     const float own = scale[i];
     const int32_t first = indptr[i], last = indptr[i + 1];
-    for (int32_t e = first; e < last; ++e) values[e] = own * scale[columns[e]];
+    if (hidden)  // a product, not a choice: which pairs are hidden cannot be foreseen
+      for (int32_t e = first; e < last; ++e)
+        values[e] = own * scale[columns[e]] * float(1 - int(hidden[pair_of_slot[e]]));
+    else
+      for (int32_t e = first; e < last; ++e) values[e] = own * scale[columns[e]];
     if (weights)
       for (int32_t e = first; e < last; ++e) values[e] *= weights[pair_of_slot[e]];
-    if (hidden)
-      for (int32_t e = first; e < last; ++e) values[e] = hidden[pair_of_slot[e]] ? 0.0f : values[e];
   }
 }
 
@@ -356,48 +358,138 @@ void drop(const float* x, const uint8_t* chances, uint8_t threshold, float scale
   for (int64_t i = begin; i < end; ++i) out[i] = x[i] * (chances[i] >= threshold ? scale : 0.0f);
 }
 
-// A set of keys as single bits: what is not marked is not in the set, what is marked may be.
-static inline uint64_t bit_of(uint64_t key, int shift) { return (key * 0x9E3779B97F4A7C15ull) >> shift; }
+// A set of pairs as two bits each of one line of 64 bytes: a pair whose bits are not both set is not in the set, one
+// whose bits are may be. Pairs between the same two blocks of nodes share a line, which drawing by blocks finds cached.
+struct Place {
+  uint64_t line;
+  uint32_t first, second;  // bits of the line
+};
 
-void mark_keys(const int64_t* keys, int64_t m, int shift, uint8_t* bits) {
+static inline Place place_of(uint64_t a, uint64_t b, uint64_t num_nodes, int block_shift, int line_shift) {
+  const uint64_t blocks = (num_nodes >> block_shift) + 1;
+  const uint64_t block = (a >> block_shift) * blocks + (b >> block_shift);
+  const uint64_t mixed = (a * num_nodes + b) * 0xBF58476D1CE4E5B9ull;
+  return {(block * 0x9E3779B97F4A7C15ull) >> line_shift, uint32_t(mixed >> 55), uint32_t(mixed >> 46) & 511u};
+}
+
+void mark_pairs(const int64_t* keys, int64_t m, int64_t num_nodes, int block_shift, int line_shift, uint8_t* bits) {
   for (int64_t e = 0; e < m; ++e) {
-    const uint64_t bit = bit_of(uint64_t(keys[e]), shift);
-    bits[bit >> 3] |= uint8_t(1u << (bit & 7));
+    const Place at = place_of(uint64_t(keys[e] / num_nodes), uint64_t(keys[e] % num_nodes), uint64_t(num_nodes),
+                              block_shift, line_shift);
+    uint8_t* line = bits + 64 * at.line;
+    line[at.first >> 3] |= uint8_t(1u << (at.first & 7));
+    line[at.second >> 3] |= uint8_t(1u << (at.second & 7));
   }
 }
 
 // Places of those of the pairs [begin, end) that are self pairs or may be in the set; returns how many they are.
-int64_t suspect_pairs(const int64_t* pairs, int64_t num_nodes, int directed, int shift, const uint8_t* bits,
-                      int64_t begin, int64_t end, int64_t* suspects) {
+int64_t suspect_pairs(const int64_t* pairs, int64_t num_nodes, int directed, int block_shift, int line_shift,
+                      const uint8_t* bits, int64_t begin, int64_t end, int64_t* suspects) {
   constexpr int64_t kBlock = 64;
-  uint64_t places[kBlock];
+  Place places[kBlock];
   int64_t found = 0;
   for (int64_t first = begin; first < end; first += kBlock) {
     const int64_t count = first + kBlock < end ? kBlock : end - first;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t a = pairs[2 * (first + i)], b = pairs[2 * (first + i) + 1];
-      const int64_t key = directed || a < b ? a * num_nodes + b : b * num_nodes + a;
-      places[i] = bit_of(uint64_t(key), shift);
-      __builtin_prefetch(bits + (places[i] >> 3));
+      const int64_t lower = a < b ? a : b, upper = a < b ? b : a;
+      places[i] = place_of(uint64_t(directed ? a : lower), uint64_t(directed ? b : upper), uint64_t(num_nodes),
+                           block_shift, line_shift);
+      __builtin_prefetch(bits + 64 * places[i].line + (places[i].first >> 3));
     }
     for (int64_t i = 0; i < count; ++i) {
+      const uint8_t* line = bits + 64 * places[i].line;
+      const Place& at = places[i];
       suspects[found] = first + i;
-      found += ((bits[places[i] >> 3] >> (places[i] & 7)) & 1) |
+      found += ((line[at.first >> 3] >> (at.first & 7)) & (line[at.second >> 3] >> (at.second & 7)) & 1) |
                (pairs[2 * (first + i)] == pairs[2 * (first + i) + 1]);
     }
   }
   return found;
 }
 
-// Nodes drawn uniformly: number e of a draw is a function of the seed and e alone (splitmix64), so that any thread
+// The nodes outwards from each of `seeds` (n,) that was not yet reached, ring by ring. `reached` (n,) is all zero.
+void breadth_first(const int32_t* indptr, const int32_t* columns, const int64_t* seeds, int64_t num_nodes,
+                   uint8_t* reached, int64_t* order) {
+  int64_t told = 0, heard = 0;  // of the order: neighbours looked at, and nodes in it
+  for (int64_t at = 0; at < num_nodes; ++at) {
+    if (reached[seeds[at]]) continue;
+    reached[seeds[at]] = 1;
+    order[heard++] = seeds[at];
+    for (; told < heard; ++told)
+      for (int32_t e = indptr[order[told]]; e < indptr[order[told] + 1]; ++e)
+        if (!reached[columns[e]]) {
+          reached[columns[e]] = 1;
+          order[heard++] = columns[e];
+        }
+  }
+}
+
+// Each node in turn takes the label that most of its neighbours have, if fewer than `largest` nodes have it; a tie
+// changes nothing, and among several the first met wins. `counts` (n,) is all zero before and after, `met` has room for
+// the neighbours of a node. Returns how many labels changed.
+int64_t spread_labels(const int32_t* indptr, const int32_t* columns, int64_t num_nodes, int32_t largest,
+                      int32_t* labels, int32_t* sizes, int32_t* counts, int32_t* met) {
+  int64_t changed = 0;
+  for (int64_t i = 0; i < num_nodes; ++i) {
+    const int32_t own = labels[i];
+    int32_t different = 0;
+    for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e) {
+      const int32_t label = labels[columns[e]];
+      if (counts[label]++ == 0) met[different++] = label;
+    }
+    int32_t best = own;
+    for (int32_t at = 0; at < different; ++at)
+      if (counts[met[at]] > counts[best] && sizes[met[at]] < largest) best = met[at];
+    for (int32_t at = 0; at < different; ++at) counts[met[at]] = 0;
+    if (best != own) {
+      --sizes[own];
+      ++sizes[best];
+      labels[i] = best;
+      ++changed;
+    }
+  }
+  return changed;
+}
+
+// Number e of the draws from a seed (splitmix64).
+static inline uint64_t mixed(uint64_t seed, int64_t e) {
+  uint64_t z = seed + uint64_t(e + 1) * 0x9E3779B97F4A7C15ull;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+// Nodes drawn uniformly: number e of a draw is a function of the seed and e alone, so that any thread
 // can make any part of it. yinyan.randomness.uniform_nodes draws the same with torch.
 void draw_nodes(uint64_t seed, int64_t num_nodes, int64_t begin, int64_t end, int64_t* nodes) {
   for (int64_t e = begin; e < end; ++e) {
-    uint64_t z = seed + uint64_t(e + 1) * 0x9E3779B97F4A7C15ull;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    z ^= z >> 31;
-    nodes[e] = int64_t(((z >> 33) * uint64_t(num_nodes)) >> 31);
+    nodes[e] = int64_t(((mixed(seed, e) >> 33) * uint64_t(num_nodes)) >> 31);
+  }
+}
+
+// Pairs between blocks of nodes, counted from node `turn` on: number e begins in the block that its place among all
+// `count` falls to (or that of `places`), and ends in one of the partners (num_choices, num_blocks) of that block.
+// yinyan.block_sampling draws the same with torch.
+void draw_block_pairs(uint64_t seed, int64_t turn, const int64_t* starts, const int64_t* partners, int64_t num_choices,
+                      int64_t num_blocks, int64_t count, const int64_t* places, int64_t begin, int64_t end,
+                      int64_t* pairs) {
+  const int64_t num_nodes = starts[num_blocks];
+  const auto node = [=](int64_t block, uint64_t chance) {
+    const int64_t size = starts[block + 1] - starts[block];
+    const int64_t turned = starts[block] + int64_t((chance * uint64_t(size)) >> 24) + turn;
+    return turned < num_nodes ? turned : turned - num_nodes;
+  };
+  int64_t block = 0, next = 0;  // the block of a place, and the first place of the block after it
+  for (int64_t e = begin; e < end; ++e) {
+    const uint64_t z = mixed(seed, e);
+    if (places || e >= next || e == begin) {
+      block = (places ? places[e] : e) * num_blocks / count;
+      next = ((block + 1) * count + num_blocks - 1) / num_blocks;
+    }
+    const int64_t choice = int64_t(((z >> 48) * uint64_t(num_choices)) >> 16);
+    pairs[2 * e] = node(block, (z >> 24) & 0xFFFFFFu);
+    pairs[2 * e + 1] = node(partners[choice * num_blocks + block], z & 0xFFFFFFu);
   }
 }
 }

@@ -23,7 +23,12 @@ from yinyan.files import cache_folder
 __all__ = [
     "Csr",
     "Gathering",
+    "Marks",
+    "breadth_first",
+    "communities",
     "degrees",
+    "draw_block_pairs",
+    "draw_nodes",
     "drop",
     "layer",
     "library",
@@ -46,6 +51,8 @@ _GATHERING: tuple[Gathering, ...] = ("add", "store", "join")
 _WORK = 1 << 19  # multiplications worth a thread's while
 _RANGES = 64  # at most, so that threads that finish early find more to do
 _MOST_ENTRIES = 2**31 - 1  # places are 32 bits wide
+_KEYS_A_LINE = 16  # marked in 512 bits
+_LARGEST_BLOCK = 6  # log2 of nodes
 
 
 class Csr(NamedTuple):
@@ -191,27 +198,44 @@ def draw_nodes(seed: int, num_nodes: int, count: int) -> Tensor:
     return nodes
 
 
-class Marks(NamedTuple):
-    """A set of keys as single bits: what is not marked is not in it, what is marked may be."""
+def draw_block_pairs(
+    seed: int, turn: int, starts: Tensor, partners: Tensor, count: int, places: Tensor | None = None
+) -> Tensor:
+    """(·, 2) pairs between blocks of nodes and their partners (choices, blocks), for all of `count` places or some."""
+    built = _required()
+    number = count if places is None else places.numel()
+    pairs = torch.empty(number, 2, dtype=torch.long)
+    given = (seed, turn, _at(starts), _at(partners), *partners.shape, count, _at(places))
+    ends = _equal_parts(number, 8)
+    _run([functools.partial(built.draw_block_pairs, *given, b, e, _at(pairs)) for b, e in ends])
+    return pairs
 
-    bits: Tensor  # (·,) uint8
-    shift: int  # of a 64-bit product, so that what is left names a bit
+
+class Marks(NamedTuple):
+    """A set of pairs as two bits each: what is not marked is not in it, what is marked may be."""
+
+    bits: Tensor  # (·, 64) uint8: lines of the cache
+    block_shift: int  # pairs between the same two blocks of 2^block_shift nodes share a line
+    line_shift: int  # of a 64-bit product, so that what is left names a line
 
     @classmethod
-    def of(cls, keys: Tensor) -> Marks:
-        """The marks of (m,) keys: one in 32 to 64 bits is set."""
+    def of(cls, keys: Tensor, num_nodes: int) -> Marks:
+        """The marks of (m,) keys first * n + second: two in 32 to 64 bits are set."""
         built = _required()
-        width = max(10, (32 * keys.numel() - 1).bit_length())
-        bits = torch.zeros(2 ** (width - 3), dtype=torch.uint8)
-        built.mark_keys(_at(keys), keys.numel(), 64 - width, _at(bits))
-        return cls(bits, 64 - width)
+        width = max(1, (keys.numel() // _KEYS_A_LINE).bit_length())
+        shift = _LARGEST_BLOCK
+        while shift and (num_nodes >> shift) ** 2 < 8 << width:  # too few pairs of blocks to fill the lines evenly
+            shift -= 1
+        bits = torch.zeros(2**width, 64, dtype=torch.uint8)
+        built.mark_pairs(_at(keys), keys.numel(), num_nodes, shift, 64 - width, _at(bits))
+        return cls(bits, shift, 64 - width)
 
     def suspects(self, pairs: Tensor, num_nodes: int, *, directed: bool) -> Tensor:
         """Places in (m, 2) pairs of self pairs and of those that may be in the set."""
         built = _required()
         pairs, m = pairs.contiguous(), pairs.shape[0]
         found = torch.empty(m, dtype=torch.long)
-        given = (_at(pairs), num_nodes, int(directed), self.shift, _at(self.bits))
+        given = (_at(pairs), num_nodes, int(directed), self.block_shift, self.line_shift, _at(self.bits))
         ends = _equal_parts(m, 8)
         counts = _run(
             [functools.partial(built.suspect_pairs, *given, b, e, _at(found) + 8 * b) for b, e in ends]  # type: ignore
@@ -244,6 +268,31 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
         ]
     )
     return indptr, columns, pair_of_slot
+
+
+def breadth_first(indptr: Tensor, columns: Tensor) -> Tensor:
+    """(n,) the nodes outwards from one of fewest links, ring by ring; nodes without a link come last."""
+    built, degrees = _required(), indptr.diff()
+    seeds = torch.argsort(torch.where(degrees > 0, degrees, _MOST_ENTRIES), stable=True)
+    reached, order = torch.zeros(seeds.numel(), dtype=torch.uint8), torch.empty_like(seeds)
+    built.breadth_first(_at(indptr), _at(columns), _at(seeds), seeds.numel(), _at(reached), _at(order))
+    return order
+
+
+def communities(indptr: Tensor, columns: Tensor, largest: int, rounds: int) -> Tensor:
+    """(n,) the community of each node, by the votes of its neighbours: few links leave one, and none exceeds `largest`.
+
+    Rounds end when hardly a label changes. One thread, so that the answer does not depend on their number.
+    """
+    built, n = _required(), indptr.numel() - 1
+    labels, sizes = torch.arange(n, dtype=torch.int32), torch.ones(n, dtype=torch.int32)
+    counts = torch.zeros_like(labels)
+    met = torch.empty(max(1, int(indptr.diff().max())) if n else 1, dtype=torch.int32)
+    for _ in range(rounds):
+        given = (_at(indptr), _at(columns), n, largest, _at(labels), _at(sizes), _at(counts), _at(met))
+        if built.spread_labels(*given) <= n // 100:
+            break
+    return labels
 
 
 def degrees(indptr: Tensor, pair_of_slot: Tensor | None, weights: Tensor | None, hidden: Tensor | None) -> Tensor:
@@ -308,14 +357,20 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
         getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
     built.drop.argtypes = (pointer, pointer, ctypes.c_uint8, ctypes.c_float, long, long, pointer)
     built.draw_nodes.argtypes = (ctypes.c_uint64, long, long, long, pointer)
-    built.mark_keys.argtypes = (pointer, long, ctypes.c_int, pointer)
-    built.suspect_pairs.argtypes = (pointer, long, ctypes.c_int, ctypes.c_int, pointer, long, long, pointer)
+    built.draw_block_pairs.argtypes = (
+        ctypes.c_uint64, long, pointer, pointer, long, long, long, pointer, long, long, pointer
+    )  # fmt: skip
+    number = ctypes.c_int
+    built.mark_pairs.argtypes = (pointer, long, long, number, number, pointer)
+    built.suspect_pairs.argtypes = (pointer, long, number, number, number, pointer, long, long, pointer)
     built.count_ends.argtypes = (pointer, long, long, long, pointer)
     built.begin_rows.argtypes = (pointer, long, long, pointer)
     built.place_ends.argtypes = (pointer, long, long, pointer, pointer, pointer)
     built.sum_weights.argtypes = (pointer, pointer, pointer, pointer, long, long, pointer)
     built.scale_values.argtypes = (*[pointer] * 6, long, long, pointer)
-    built.suspect_pairs.restype = long
+    built.breadth_first.argtypes = (pointer, pointer, pointer, long, pointer, pointer)
+    built.spread_labels.argtypes = (pointer, pointer, long, ctypes.c_int32, pointer, pointer, pointer, pointer)
+    built.suspect_pairs.restype = built.spread_labels.restype = long
     return (built, None) if _is_right(built) else (None, f"what {compiler} built gives wrong sums")
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from yinyan import native
 
-__all__ = ["Streams", "dropout", "named_seed", "uniform_nodes"]
+__all__ = ["Streams", "drawn_seed", "dropout", "hashed", "named_seed", "shifted", "uniform_nodes"]
 
 
 def named_seed(seed: int, use: str) -> int:
@@ -51,16 +51,26 @@ def uniform_nodes(num_nodes: int, count: int, generator: torch.Generator, device
 
     The same on every device and with any number of threads. A node's chance is off by 2^-31 at most.
     """
-    seed = int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+    seed = drawn_seed(generator)
     if device.type == "cpu" and native.library() is not None:
         return native.draw_nodes(seed, num_nodes, count)
+    return torch.bitwise_right_shift(shifted(hashed(seed, count, device), 33) * num_nodes, 31)
+
+
+def drawn_seed(generator: torch.Generator) -> int:
+    """A seed for `hashed` numbers."""
+    return int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
+
+
+def hashed(seed: int, count: int, device: torch.device) -> Tensor:
+    """(count,) 64 random bits each, of the seed and the place alone (splitmix64)."""
     z = seed + torch.arange(1, count + 1, device=device) * _signed(0x9E3779B97F4A7C15)  # integers wrap
-    z = (z ^ _shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
-    z = (z ^ _shifted(z, 27)) * _signed(0x94D049BB133111EB)
-    return torch.bitwise_right_shift(_shifted(z ^ _shifted(z, 31), 33) * num_nodes, 31)
+    z = (z ^ shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
+    z = (z ^ shifted(z, 27)) * _signed(0x94D049BB133111EB)
+    return z ^ shifted(z, 31)
 
 
-def _shifted(x: Tensor, places: int) -> Tensor:
+def shifted(x: Tensor, places: int) -> Tensor:
     """x moved to the right, zeros moving in."""
     return torch.bitwise_and(x >> places, 2 ** (64 - places) - 1)
 

@@ -23,9 +23,10 @@ __all__ = [
     "expected_adjacency",
     "expected_degrees",
     "expected_rates",
+    "unknown_pairs",
 ]
 
-Sampler = Literal["global", "source"]
+Sampler = Literal["global", "source", "blocks"]
 Draw = Callable[[int, int, torch.Generator, torch.device], Tensor]  # so many nodes, how many, from where, to where
 
 _ROUNDS = 24  # on a graph that is half full, one pair in 2^24 is left for the last resort
@@ -73,7 +74,7 @@ class KnownPairs:
     def _marks(self) -> native.Marks | None:
         """A quick test that most pairs pass, where it pays."""
         worth = self.keys.numel() >= _MARKED_FROM and self.keys.device.type == "cpu"
-        return native.Marks.of(self.keys) if worth and native.library() is not None else None
+        return native.Marks.of(self.keys, self.num_nodes) if worth and native.library() is not None else None
 
     def to(self, device: torch.device) -> KnownPairs:
         """The same set on a device."""
@@ -94,19 +95,36 @@ def draw_pairs(
     With `sources` (count,) the first end is kept and the second drawn uniformly (the *source* sampler);
     without, both are drawn (*global*). A source that is linked to every node falls back on a global draw.
     """
-    pairs = _propose(known, count, generator, sources, draw)
-    wrong = known.clashes(pairs, hidden)
-    for _ in range(_ROUNDS):
-        if not wrong.numel():
-            return pairs
-        again = _propose(known, wrong.numel(), generator, None if sources is None else sources[wrong], draw)
-        pairs[wrong] = again
-        wrong = wrong[known.clashes(again, hidden)]
+
+    def propose(places: Tensor | None) -> Tensor:
+        number = count if places is None else places.numel()
+        kept = sources if sources is None or places is None else sources[places]
+        return _propose(known, number, generator, kept, draw)
+
+    pairs, wrong = unknown_pairs(known, propose, hidden)
     if wrong.numel() and sources is not None:
         pairs[wrong] = draw_pairs(known, wrong.numel(), generator, hidden=hidden, draw=draw)
     elif wrong.numel():
         pairs[wrong] = _listed(known, wrong.numel(), generator, hidden)
     return pairs
+
+
+def unknown_pairs(
+    known: KnownPairs, propose: Callable[[Tensor | None], Tensor], hidden: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """What `propose` gives, proposed again (given the places) where it is a self pair or known.
+
+    Returned with the places of those that still are after many rounds.
+    """
+    pairs = propose(None)
+    wrong = known.clashes(pairs, hidden)
+    for _ in range(_ROUNDS):
+        if not wrong.numel():
+            break
+        again = propose(wrong)
+        pairs[wrong] = again
+        wrong = wrong[known.clashes(again, hidden)]
+    return pairs, wrong
 
 
 def distinct_pairs(known: KnownPairs, count: int, generator: torch.Generator) -> Tensor:
@@ -190,14 +208,14 @@ def expected_rates(link_degrees: Tensor, sampler: Sampler, num_left: int | None)
     """(n,) rates of the mean negative graph: E[A⁻_ij] = rate_i + rate_j for i ≠ j (on different sides, if any).
 
     *source*: a link keeps either end with probability 1/2, so node i starts deg_i / 2 of the non-links.
-    *global*: every node (of a side) starts as many as the average one.
+    *global*, and *blocks*: every node (of a side) starts as many as the average one.
     """
     n = link_degrees.numel()
     start = link_degrees / 2
     partners = torch.full_like(start, n - 1)
     if num_left is not None:
         partners[:num_left], partners[num_left:] = n - num_left, num_left
-    if sampler == "global":
+    if sampler != "source":
         sides = (start,) if num_left is None else (start[:num_left], start[num_left:])
         start = torch.cat([side.mean().expand_as(side) for side in sides])
     return start / partners

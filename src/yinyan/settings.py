@@ -71,9 +71,9 @@ class EncoderSettings(_Checked):
         "softplus", "learn one repulsion per negative graph, through this function"
     )  # starts at `repulsion`; sigmoid is the paper's, and caps it at 1
     num_negatives: int = _option(1, "negative graphs K; 0 for none", low=0)  # more graphs, less noise, more time
-    sampler: Literal["global", "source"] = _option(
-        "global", "how non-links are drawn: both ends at random, or one end kept"
-    )  # the loss judges global non-links too
+    sampler: Literal["global", "source", "blocks"] = _option(
+        "global", "how non-links are drawn: both ends at random, one end kept, or between random blocks of nodes"
+    )  # the loss judges global non-links too; blocks are global ones that memory serves faster
     expected_negatives: bool = _option(
         True, "use the mean of all negative graphs instead of samples"
     )  # deterministic, and free
