@@ -8,8 +8,9 @@ Measured is the encoder's forward and backward pass as in a training step: a ten
 values computed anew, K negative graphs drawn and built, one linear layer, T layers, learned repulsion, and the
 gradients of all weights for a fixed random cotangent. Of n, |E|, d, T and K one grows while the others stay at
 n = 100,000, |E| = 1,000,000, d = 64, T = 2, K = 1. Non-links are drawn by blocks, and nodes stand in local order, as
-training puts them from 50,000 on (once a run, not counted). The exponent is the slope of a straight line through log time over
-log size, by least squares: 1 is proportional growth, and less where a part of the time does not depend on that size.
+training puts them from 50,000 on (once a run, not counted). The exponent is the slope of a straight line through log
+time over log size, by least squares: 1 is proportional growth, and less where a part of the time does not depend on
+that size.
 
 The headline is `per_edge_spread`: the largest over the smallest time per |E| d, for |E| from 100,000 on with n =
 |E| / 10 (mean degree 20), d = 32. Small graphs live in the cache, so that a spread of more than 1 is memory's, as

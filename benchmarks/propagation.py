@@ -7,8 +7,8 @@ python benchmarks/propagation.py --picture layers.png    # more rounds, and othe
 All parts take turns in one process, round after round, and ratios are those of the fastest calls; "median" is the
 median of the ratios within the rounds. All is float32 unless said. The graph is that of graphs.py: hubs, communities,
 shuffled node numbers. Our side, and plain torch, work on it in the local order that training gives it at this size
-(`order_seconds`, once a run); PyG is given it as it came, and in forward_over_ordered_gcn in our order too. Non-links are
-drawn by blocks, in ..._global uniformly. Each ratio is named after what stands above and below. In a quick run slow
+(`order_seconds`, once a run); PyG is given it as it came, and in forward_over_ordered_gcn in our order too. Non-links
+are drawn by blocks, in ..._global uniformly. Each ratio is named after what stands above and below. In a quick run slow
 parts are called once after the others; then their ratios count one call of the other side too.
 
 layer_over_stream    One layer C1 Y + C2 f + c3 S Y - c4 S⁻ Y without gradients, against the time in which as many
