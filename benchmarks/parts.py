@@ -4,24 +4,25 @@ python benchmarks/parts.py                 # 200,000 nodes, 2.5 million links, 1
 python benchmarks/parts.py --json --picture parts.png
 
 Parts take turns, and the fastest of seven calls counts. "A step" is a forward and a backward pass of the encoder with
-sampled negatives and a learned repulsion, a tenth of the links hidden; "rest" is what its parts leave of it. "Local
-order" is the pass over the links after yinyan.ordering.local_order has moved the nodes (training.node_order).
+non-links drawn by blocks and a learned repulsion, a tenth of the links hidden, on nodes in local order; "rest" is what
+its parts leave of it. Last come what a layer's links cost in the order given, and its non-links if drawn globally.
 """
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 
 import common
 from graphs import synthetic
 from yinyan import native
 from yinyan.allocation import held_memory
+from yinyan.block_sampling import _Plan, draw_block_pairs
 from yinyan.encoder import Encoder
 from yinyan.energy import linear_layers
 from yinyan.messages import MessageGraph
 from yinyan.ordering import local_order
 from yinyan.propagation import EdgeStructure
-from yinyan.randomness import uniform_nodes
 from yinyan.sampling import draw_pairs
 from yinyan.settings import EncoderSettings
 
@@ -53,10 +54,11 @@ def main() -> None:
 def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
     generator = torch.Generator().manual_seed(0)
     pairs = synthetic(num_nodes, num_links, 0)
-    messages = MessageGraph.from_pairs(pairs, num_nodes)
+    place = torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))
+    messages = MessageGraph.from_pairs(place[pairs], num_nodes)
     settings = EncoderSettings(
-        inputs="features", hidden_size=size, num_steps=2, expected_negatives=False, feature_dropout=0.0, dropout=0.0,
-        output_norm=False,
+        inputs="features", hidden_size=size, num_steps=2, expected_negatives=False, sampler="blocks",
+        feature_dropout=0.0, dropout=0.0, output_norm=False,
     )  # fmt: skip
     encoder = Encoder(settings, num_nodes, size)
     x, f, cotangent = (torch.randn(num_nodes, size, generator=generator) for _ in range(3))
@@ -67,14 +69,17 @@ def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
         native.Csr(g.indptr, g.columns, g.values, float(c))  # type: ignore[attr-defined]
         for g, c in zip(layers.graphs, layers.factors, strict=True)
     ]
-    order = torch.from_numpy(local_order(pairs.numpy(), num_nodes))
-    place = torch.empty_like(order)
-    place[order] = torch.arange(num_nodes)
-    moved = EdgeStructure.from_pairs(place[pairs], num_nodes, weighted=False).scaled(None, torch.rand(num_nodes))
-    local = native.Csr(moved.indptr, moved.columns, moved.values)
-    drawn = draw_pairs(messages.known, num_links, generator)
+    drawn = draw_block_pairs(messages.known, num_links, generator)
+    uniform = draw_pairs(messages.known, num_links, generator)
     non_links = EdgeStructure.from_pairs(drawn, num_nodes, weighted=False)
     scale, out = torch.rand(num_nodes), torch.empty_like(f)
+    plan = _Plan.drawn(num_nodes, generator, torch.device("cpu"))
+
+    def unweighted(given: torch.Tensor) -> native.Csr:
+        made = EdgeStructure.from_pairs(given, num_nodes, weighted=False).scaled(None, scale)
+        return native.Csr(made.indptr, made.columns, made.values)
+
+    as_given, strewn = unweighted(pairs), unweighted(uniform)
 
     def step() -> None:
         encoder.zero_grad(set_to_none=True)
@@ -89,7 +94,7 @@ def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
         "  degrees and values of the links": lambda: messages.terms(
             EncoderSettings(num_negatives=0), layers.factors[:0], None, hidden=hidden
         ),
-        "  drawing non-links": lambda: uniform_nodes(num_nodes, 2 * num_links, generator, torch.device("cpu")),
+        "  drawing non-links": lambda: plan.pairs(0, num_links, None),
         "  rejecting known pairs": lambda: messages.known.clashes(drawn),
         "  building their matrix": lambda: EdgeStructure.from_pairs(drawn, num_nodes, weighted=False),
         "  its values": lambda: non_links.scaled(None, scale),
@@ -99,7 +104,8 @@ def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
         "  a layer, backward": lambda: native.layer(
             f, out, matrices, own=layers.own, base=layers.base, gathered=cotangent, gathering="store", other=x
         ),
-        "a layer's links in local order": lambda: native.layer(f, out, [local]),
+        "a layer's links in the order given": lambda: native.layer(f, out, [as_given]),
+        "a layer's non-links drawn globally": lambda: native.layer(f, out, [strewn]),
     }
     times.run({"a step": step}, REPEATS)
     times.run({name: without_gradients(task) for name, task in tasks.items() if name != "a step"}, REPEATS)
