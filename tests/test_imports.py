@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(layer.split())
     for layer in (
         "yinyan errors wording",
-        "settings files parts allocation",
+        "settings files parts allocation compiling ranges",
         "native",
         "randomness",
         "columns csv_files tables id_columns ids edge_lists feature_matrix feature_columns features node_tables",

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import os
-import platform
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from yinyan.files import cache_folder
+from yinyan.compiling import CompilationError, compiled
+from yinyan.ranges import equal_parts, row_ranges, run_all, split_evenly
 
 __all__ = [
     "Csr",
@@ -40,16 +35,10 @@ __all__ = [
 ]
 
 _SOURCE = Path(__file__).with_name("native.cpp")
-_FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=fast")
-_FOR_THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes
-_COMPILERS = ("c++", "g++", "clang++")
-_COMPILE_SECONDS = 120
 
 _STORED = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 Gathering = Literal["add", "store", "join"]
 _GATHERING: tuple[Gathering, ...] = ("add", "store", "join")
-_WORK = 1 << 19  # multiplications worth a thread's while
-_RANGES = 64  # at most, so that threads that finish early find more to do
 _MOST_ENTRIES = 2**31 - 1  # places are 32 bits wide
 _KEYS_A_LINE = 16  # marked in 512 bits
 _LARGEST_BLOCK = 6  # log2 of nodes
@@ -150,11 +139,11 @@ def layer(
         _at(right), 0 if left is None else left.shape[1], rows(out), rows(part), _at(row_dots),
         _at(next_left), 0 if next_left is None else next_left.shape[1],
     )  # fmt: skip
-    ranges = _ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1], first_row)
+    ranges = row_ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1], first_row)
     wide = 0 if next_left is None else next_left.shape[1] * x.shape[1]
     dots = torch.zeros(len(ranges), max(1, len(matrices) + wide), dtype=torch.float64)
     function = getattr(built, f"layer_{_STORED[x.dtype]}")
-    _run(
+    run_all(
         [
             functools.partial(function, ctypes.byref(task), begin, end, dots[place].data_ptr())
             for place, (begin, end) in enumerate(ranges)
@@ -169,10 +158,10 @@ def project(x: Tensor, left: Tensor) -> Tensor:
     """(r, d) Uᵀ x for U (n × r): one reading of x, in a fixed order."""
     built = _required()
     (n, d), rank = x.shape, left.shape[1]
-    ranges = _ranges(n, [], d)
+    ranges = row_ranges(n, [], d)
     sums = torch.zeros(len(ranges), rank, d, dtype=torch.float64)
     function = getattr(built, f"project_{_STORED[x.dtype]}")
-    _run(
+    run_all(
         [
             functools.partial(function, _at(x), _at(left), rank, d, begin, end, sums[place].data_ptr())
             for place, (begin, end) in enumerate(ranges)
@@ -184,8 +173,8 @@ def project(x: Tensor, left: Tensor) -> Tensor:
 def drop(x: Tensor, chances: Tensor, threshold: int, scale: float) -> Tensor:
     """x times the scale where a byte of `chances` reaches the threshold, else 0."""
     built = _required()
-    out, ends = torch.empty_like(x), _equal_parts(x.numel(), 1)
-    _run([functools.partial(built.drop, _at(x), _at(chances), threshold, scale, b, e, _at(out)) for b, e in ends])
+    out, ends = torch.empty_like(x), equal_parts(x.numel(), 1)
+    run_all([functools.partial(built.drop, _at(x), _at(chances), threshold, scale, b, e, _at(out)) for b, e in ends])
     return out
 
 
@@ -193,8 +182,8 @@ def draw_nodes(seed: int, num_nodes: int, count: int) -> Tensor:
     """(count,) nodes drawn uniformly from a seed."""
     built = _required()
     nodes = torch.empty(count, dtype=torch.long)
-    ends = _equal_parts(count, 8)
-    _run([functools.partial(built.draw_nodes, seed, num_nodes, b, e, _at(nodes)) for b, e in ends])
+    ends = equal_parts(count, 8)
+    run_all([functools.partial(built.draw_nodes, seed, num_nodes, b, e, _at(nodes)) for b, e in ends])
     return nodes
 
 
@@ -206,8 +195,8 @@ def draw_block_pairs(
     number = count if places is None else places.numel()
     pairs = torch.empty(number, 2, dtype=torch.long)
     given = (seed, turn, _at(starts), _at(partners), *partners.shape, count, _at(places))
-    ends = _equal_parts(number, 8)
-    _run([functools.partial(built.draw_block_pairs, *given, b, e, _at(pairs)) for b, e in ends])
+    ends = equal_parts(number, 8)
+    run_all([functools.partial(built.draw_block_pairs, *given, b, e, _at(pairs)) for b, e in ends])
     return pairs
 
 
@@ -236,8 +225,8 @@ class Marks(NamedTuple):
         pairs, m = pairs.contiguous(), pairs.shape[0]
         found = torch.empty(m, dtype=torch.long)
         given = (_at(pairs), num_nodes, int(directed), self.block_shift, self.line_shift, _at(self.bits))
-        ends = _equal_parts(m, 8)
-        counts = _run(
+        ends = equal_parts(m, 8)
+        counts = run_all(
             [functools.partial(built.suspect_pairs, *given, b, e, _at(found) + 8 * b) for b, e in ends]  # type: ignore
         )
         return torch.cat([found[b : b + count] for (b, _), count in zip(ends, counts, strict=True)])
@@ -249,9 +238,9 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
     if 2 * m > _MOST_ENTRIES:
         raise ValueError(f"{m:,} pairs are too many for 32-bit places")
     pairs = pairs.contiguous()
-    ranges = _parts(m, torch.get_num_threads() if m > 50_000 else 1)
+    ranges = split_evenly(m, torch.get_num_threads() if m > 50_000 else 1)
     counts = torch.empty(len(ranges), num_nodes, dtype=torch.int32)  # the parts follow the pairs: so do the rows
-    _run(
+    run_all(
         [
             functools.partial(built.count_ends, _at(pairs), begin, end, num_nodes, _at(counts[place]))
             for place, (begin, end) in enumerate(ranges)
@@ -261,7 +250,7 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
     built.begin_rows(_at(counts), len(ranges), num_nodes, _at(indptr))
     columns = torch.empty(2 * m, dtype=torch.int32)
     pair_of_slot = torch.empty(2 * m, dtype=torch.int32) if places else None
-    _run(
+    run_all(
         [
             functools.partial(built.place_ends, _at(pairs), b, e, _at(counts[place]), _at(columns), _at(pair_of_slot))
             for place, (b, e) in enumerate(ranges)
@@ -300,8 +289,8 @@ def degrees(indptr: Tensor, pair_of_slot: Tensor | None, weights: Tensor | None,
     built = _required()
     sums = torch.empty(indptr.numel() - 1)
     pointers = (_at(indptr), _at(pair_of_slot), _at(weights), _at(hidden))
-    ranges = _ranges(sums.numel(), [indptr], 1)
-    _run([functools.partial(built.sum_weights, *pointers, b, e, _at(sums)) for b, e in ranges])
+    ranges = row_ranges(sums.numel(), [indptr], 1)
+    run_all([functools.partial(built.sum_weights, *pointers, b, e, _at(sums)) for b, e in ranges])
     return sums
 
 
@@ -317,8 +306,8 @@ def scaled_values(
     built = _required()
     values = torch.empty(columns.numel())
     pointers = tuple(map(_at, (indptr, columns, pair_of_slot, weights, hidden, scale)))
-    ranges = _ranges(indptr.numel() - 1, [indptr], 2)
-    _run([functools.partial(built.scale_values, *pointers, b, e, _at(values)) for b, e in ranges])
+    ranges = row_ranges(indptr.numel() - 1, [indptr], 2)
+    run_all([functools.partial(built.scale_values, *pointers, b, e, _at(values)) for b, e in ranges])
     return values
 
 
@@ -343,13 +332,16 @@ def library() -> ctypes.CDLL | None:
 def _load() -> tuple[ctypes.CDLL | None, str | None]:
     if os.environ.get("YINYAN_NATIVE", "1") == "0":
         return None, "switched off by YINYAN_NATIVE=0"
-    compiler = next((found for name in _COMPILERS if (found := shutil.which(os.environ.get("CXX") or name))), None)
-    if compiler is None:
-        return None, "there is no C++ compiler on the path"
     try:
-        built = ctypes.CDLL(str(_built(compiler)))
-    except (OSError, subprocess.SubprocessError) as error:
-        return None, f"{compiler} could not build them: {error}"
+        built = compiled(_SOURCE)
+    except CompilationError as error:
+        return None, str(error)
+    _declare(built)
+    return (built, None) if _is_right(built) else (None, "what was compiled gives wrong sums")
+
+
+def _declare(built: ctypes.CDLL) -> None:
+    """Say what the functions take, so that no pointer is cut to 32 bits."""
     long = ctypes.c_int64
     pointer = ctypes.c_void_p
     for name in _STORED.values():
@@ -371,37 +363,6 @@ def _load() -> tuple[ctypes.CDLL | None, str | None]:
     built.breadth_first.argtypes = (pointer, pointer, pointer, long, pointer, pointer)
     built.spread_labels.argtypes = (pointer, pointer, long, ctypes.c_int32, pointer, pointer, pointer, pointer)
     built.suspect_pairs.restype = built.spread_labels.restype = long
-    return (built, None) if _is_right(built) else (None, f"what {compiler} built gives wrong sums")
-
-
-def _built(compiler: str) -> Path:
-    """The compiled library in the cache, named after everything that it depends on."""
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
-    what = _SOURCE.read_bytes() + version + repr(_FLAGS).encode() + _processor().encode()
-    target = cache_folder() / "native" / f"{hashlib.sha256(what).hexdigest()[:24]}.so"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder) / "kernels.so"
-        for tuned in _FOR_THIS_PROCESSOR:
-            command = [compiler, *_FLAGS, *tuned, str(_SOURCE), "-o", str(made)]
-            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS)
-            if done.returncode == 0:
-                break
-        else:
-            raise OSError(done.stderr.decode(errors="replace").strip()[-300:])
-        made.replace(target)  # at once: a second process sees all of it or nothing
-    return target
-
-
-def _processor() -> str:
-    """What code for 'this processor' may rely on: a cache can be shared between machines."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.platform() + platform.processor()
-    return platform.machine() + "".join(sorted({line for line in lines if line.startswith(("flags", "Features"))}))
 
 
 def _is_right(built: ctypes.CDLL) -> bool:
@@ -421,41 +382,3 @@ def _is_right(built: ctypes.CDLL) -> bool:
 
 def _at(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
-
-
-def _ranges(num_rows: int, indptrs: Sequence[Tensor], width: int, first: int = 0) -> list[tuple[int, int]]:
-    """Ranges of rows with about as much work each; how many depends on the work alone, not on the threads."""
-    last = first + num_rows
-    entries = sum(int(p[last]) - int(p[first]) for p in indptrs) + num_rows
-    count = int(min(_RANGES, max(1, entries * width // _WORK), max(1, num_rows)))
-    if count == 1:
-        return [(first, last)]
-    work = torch.arange(num_rows + 1)
-    for indptr in indptrs:
-        work += indptr[first : last + 1] - indptr[first]
-    bounds = (torch.searchsorted(work, torch.arange(1, count) * entries // count) + first).tolist()
-    return list(zip([first, *bounds], [*bounds, last], strict=True))
-
-
-def _equal_parts(count: int, work: int) -> list[tuple[int, int]]:
-    """Ranges of equal length, for `work` operations an entry."""
-    return _parts(count, min(_RANGES, max(1, work * count // _WORK)))
-
-
-def _parts(count: int, parts: int) -> list[tuple[int, int]]:
-    bounds = [count * part // parts for part in range(parts + 1)]
-    return list(zip(bounds, bounds[1:], strict=False))
-
-
-def _run(tasks: list[Callable[[], Any]]) -> list[Any]:
-    """What all tasks return, by as many threads as torch uses; the kernels let go of the interpreter."""
-    threads = min(torch.get_num_threads(), len(tasks))
-    if threads <= 1:
-        return [task() for task in tasks]
-    return [done.result() for done in [_pool(threads, os.getpid()).submit(task) for task in tasks]]
-
-
-@functools.lru_cache(maxsize=4)
-def _pool(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads of this process (a fork has none of its parent's)."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="yinyan")

@@ -1,0 +1,66 @@
+"""A C++ file as a shared library: compiled once by the machine's own compiler, and kept."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from yinyan.files import cache_folder
+
+__all__ = ["CompilationError", "compiled"]
+
+_FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=fast")
+_FOR_THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes
+_COMPILERS = ("c++", "g++", "clang++")
+_COMPILE_SECONDS = 120
+
+
+class CompilationError(RuntimeError):
+    """There is no compiled library; the message says why. Nobody fails for it: there are other ways."""
+
+
+def compiled(source: Path) -> ctypes.CDLL:
+    """The library, from the cache where it was built before; CompilationError says why there is none."""
+    compiler = next((found for name in _COMPILERS if (found := shutil.which(os.environ.get("CXX") or name))), None)
+    if compiler is None:
+        raise CompilationError("there is no C++ compiler on the path")
+    try:
+        return ctypes.CDLL(str(_built(compiler, source)))
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CompilationError(f"{compiler} could not build them: {error}") from error
+
+
+def _built(compiler: str, source: Path) -> Path:
+    """The compiled library in the cache, named after everything that it depends on."""
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
+    what = source.read_bytes() + version + repr(_FLAGS).encode() + _processor().encode()
+    target = cache_folder() / "native" / f"{hashlib.sha256(what).hexdigest()[:24]}.so"
+    if target.exists():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        made = Path(folder) / "kernels.so"
+        for tuned in _FOR_THIS_PROCESSOR:
+            command = [compiler, *_FLAGS, *tuned, str(source), "-o", str(made)]
+            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS)
+            if done.returncode == 0:
+                break
+        else:
+            raise OSError(done.stderr.decode(errors="replace").strip()[-300:])
+        made.replace(target)  # at once: a second process sees all of it or nothing
+    return target
+
+
+def _processor() -> str:
+    """What code for 'this processor' may rely on: a cache can be shared between machines."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.platform() + platform.processor()
+    return platform.machine() + "".join(sorted({line for line in lines if line.startswith(("flags", "Features"))}))
