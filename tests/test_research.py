@@ -97,6 +97,16 @@ class TestReproduce:
         assert sorted(set(names)) == ["citeseer", "cora"]
         assert "run 6/6, cflp: " in ran.err
 
+    def test_figures_of_one_row(self, tmp_path: Path) -> None:
+        """One row, one data set and one protocol in JSON: the figures themselves, as fractions."""
+        common = ("reproduce", "negatives", "--smoke", "--dataset", "cora", "--out", tmp_path, "--json")
+        assert list(works(*common, "--protocol", "clean").json) == ["negatives"]  # two rows: the pages
+        found = works("reproduce", "accuracy", *common[2:], "--protocol", "clean").json
+        assert set(found["hits@100"]) == {"mean", "std", "values"}
+        assert 0 <= found["hits@100"]["mean"] <= 1 and len(found["hits@100"]["values"]) == 1
+        told = refused("reproduce", "main", "--smoke", "--protocol", "muddy", "--out", tmp_path)
+        assert "--protocol needs to be among" in told and "'muddy'" in told
+
     def test_some_seeds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Real runs, on a stand-in that the loader gives in the place of the data."""
         measuring._data.cache_clear()

@@ -53,7 +53,10 @@ def reproduce(
     list_all: Annotated[bool, typer.Option("--list", help="name every table and figure, and what was run")] = False,
     everything: Annotated[bool, typer.Option("--all", help="all that need no GPU")] = False,
     smoke: Annotated[bool, typer.Option("--smoke", help="on small stand-ins: does every recipe run?")] = False,
-    data: Annotated[str | None, typer.Option(help="only these data sets, such as cora,citeseer")] = None,
+    data: Annotated[
+        str | None, typer.Option("--data", "--dataset", help="only these data sets, such as cora,citeseer")
+    ] = None,
+    protocol: Annotated[str | None, typer.Option(help="only this protocol, such as clean")] = None,
     seeds: Annotated[int | None, typer.Option(help="fewer or more seeds than the recipe says", min=1)] = None,
     workers: Annotated[int, typer.Option(help="runs at a time, one thread each if several", min=1)] = 1,
     pages_only: Annotated[bool, typer.Option("--pages", help="run nothing, write pages of what was run")] = False,
@@ -64,17 +67,21 @@ def reproduce(
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Make the paper's tables again, the published value beside ours under each protocol."""
+    """Make the paper's tables again, the published value beside ours under each protocol.
+
+    --json names the pages; where one row of one data set under one protocol was asked for, it prints its figures.
+    """
     from yinyan import shell
     from yinyan.reproduce import Job, kept_results
     from yinyan.reproduce.pages import recipe_list, write_index, write_pages
+    from yinyan.reproduce.tables import spread_over_seeds
 
     job = Job(out / "smoke" if smoke else out, device, threads=1 if workers > 1 else 0, smoke=smoke)
     if list_all:
         _print_rows(("recipe", "title", "state"), recipe_list(job), as_json=as_json)
         return
     chosen = _recipes(recipes, everything=everything, smoke=smoke)
-    cells = _cells(chosen, data, 1 if smoke else seeds)
+    cells = _cells(chosen, data, protocol, 1 if smoke else seeds)
     try:
         if not pages_only:
             _run(cells, job, workers, show_progress(quiet=quiet))
@@ -82,7 +89,8 @@ def reproduce(
         pages = {recipe.name: write_pages(recipe, kept_results(recipe.cells(seeds), job), job) for recipe in chosen}
         write_index(job)
     if as_json:
-        shell.print_json({name: [str(path) for path in paths] for name, paths in pages.items()})
+        pages_made = {name: [str(path) for path in paths] for name, paths in pages.items()}
+        shell.print_json(spread_over_seeds(kept_results(cells, job)) or pages_made)
         return
     for paths in pages.values():
         typer.echo(paths[0].read_text(encoding="utf-8"))
@@ -114,14 +122,23 @@ def _recipes(names: list[str] | None, *, everything: bool, smoke: bool) -> list[
     return [recipe for recipe in chosen if names or smoke or not recipe.needs]
 
 
-def _cells(recipes: list[Recipe], data: str | None, seeds: int | None) -> list[Cell]:
+def _cells(recipes: list[Recipe], data: str | None, protocol: str | None, seeds: int | None) -> list[Cell]:
     cells = [cell for recipe in recipes for cell in recipe.cells(seeds)]
-    if data is None:
-        return cells
-    known, only = {cell.data for cell in cells}, {part.strip() for part in data.split(",")}
+    if data is not None:
+        only = _among("--data", data, {cell.data for cell in cells})
+        cells = [cell for cell in cells if cell.data in only]
+    if protocol is not None:
+        only = _among("--protocol", protocol, {cell.protocol for cell in cells})
+        cells = [cell for cell in cells if cell.protocol in only]
+    return cells
+
+
+def _among(option: str, given: str, known: set[str]) -> set[str]:
+    """The names in a list with commas, each of them known."""
+    only = {part.strip() for part in given.split(",")}
     if only - known:
-        raise InputError(f"--data needs to be among {', '.join(sorted(known))} (got {data!r})")
-    return [cell for cell in cells if cell.data in only]
+        raise InputError(f"{option} needs to be among {', '.join(sorted(known))} (got {given!r})")
+    return only
 
 
 def _run(cells: list[Cell], job: Job, workers: int, progress: Progress) -> None:

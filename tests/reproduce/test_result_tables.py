@@ -9,7 +9,7 @@ from small_recipes import TABLE, made_up, table
 
 from yinyan.protocol import PROTOCOLS
 from yinyan.reproduce import Result
-from yinyan.reproduce.tables import as_json, as_markdown, glance
+from yinyan.reproduce.tables import as_json, as_markdown, glance, spread_over_seeds
 
 COMMAND = "yinyan reproduce small"
 
@@ -96,3 +96,29 @@ def test_json_carries_each_seed_and_its_protocol_in_full(results: list[Result]) 
     assert diverged["figure"] is None and diverged["failure"] == "the embeddings are not finite"
     assert fine["figure"] == 61.5 and "failure" not in fine
     assert ours["results"]["clean"] == []
+
+
+def test_a_metric_of_a_place_stands_beside_its_data(results: list[Result]) -> None:
+    own = table(TABLE.replace("on.citeseer = {", 'on.citeseer = { metric = "mrr",', 1))
+    assert {cell.metric for cell in own.cells() if cell.data == "citeseer"} == {"mrr"}
+    assert {cell.metric for cell in own.cells() if cell.data == "cora"} == {"hits@100"}
+    page = as_markdown(own, results, COMMAND)
+    assert "Hits@100 if none is named, in per cent" in page
+    assert [row[0] for row in lines(page)[2:5]] == ["cora", "cora", "citeseer (MRR)"]
+
+
+class TestSpreadOverSeeds:
+    def test_of_one_row(self, results: list[Result]) -> None:
+        mine = [r for r in results if (r.cell.method, r.cell.data, r.cell.protocol) == ("cn", "cora", "clean")]
+        found = spread_over_seeds(list(reversed(mine)))
+        assert found["hits@100"]["values"] == [0.5, 0.52]
+        assert found["hits@100"]["mean"] == pytest.approx(0.51)
+        assert found["hits@100"]["std"] == pytest.approx(0.0141, abs=1e-4)
+        assert found["mrr"] == {"mean": 0.25, "std": 0.0, "values": [0.25, 0.25]}
+
+    def test_one_seed_has_no_spread(self, results: list[Result]) -> None:
+        assert spread_over_seeds(results[:1])["hits@100"] == {"mean": 0.5, "std": 0.0, "values": [0.5]}
+
+    def test_of_several_rows_nothing_is_said(self, results: list[Result]) -> None:
+        assert spread_over_seeds(results) == {}
+        assert spread_over_seeds([]) == {}

@@ -39,6 +39,7 @@ class Place:
     seeds: int
     protocols: tuple[str, ...]
     settings: Overrides
+    metric: str | None = None  # where it is not the table's
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Recipe:
                 row.method,
                 place.data,
                 protocol,
-                self.metric,
+                place.metric or self.metric,
                 seed,
                 row.row_normalised,
                 place.settings,
@@ -167,7 +168,9 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
 def _place(
     path: str, data: str, given: Mapping[str, Any], settings: Overrides, protocols: tuple[str, ...], seeds: int
 ) -> Place:
-    _refuse_unknown(path, given, {"expect", "spread", "seeds", "protocols", *GROUPS})
+    _refuse_unknown(path, given, {"expect", "spread", "seeds", "protocols", "metric", *GROUPS})
+    if "metric" in given:
+        metric(given["metric"])
     own = merged(settings, _groups(given))
     Settings().updated(own)
     return Place(
@@ -177,6 +180,7 @@ def _place(
         given.get("seeds", seeds),
         _protocols(path, given.get("protocols", protocols)),
         own,
+        given.get("metric"),
     )
 
 

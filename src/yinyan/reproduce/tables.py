@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import mean
+from statistics import mean, stdev
 from typing import Any
 
 from yinyan.protocol import PROTOCOLS, mean_and_spread
 from yinyan.reproduce.recipe import Place, Recipe, Row
 from yinyan.reproduce.running import Result
 
-__all__ = ["as_json", "as_markdown", "glance", "values_of"]
+__all__ = ["as_json", "as_markdown", "glance", "spread_over_seeds", "values_of"]
 
 
 def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
@@ -25,7 +25,8 @@ def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
         if place.data == data
     ]
     lines = [f"# {recipe.title}", "", recipe.about, ""]
-    lines += [f"{recipe.metric.replace('hits', 'Hits').replace('mrr', 'MRR')} in per cent, mean ± standard deviation."]
+    named = any(place.metric for row in recipe.rows for place in row.places)
+    lines += [f"{in_words(recipe.metric)}{' if none is named,' if named else ''} in per cent, mean ± standard deviation."]
     lines += ["", _markdown_row(head), _markdown_row(["---"] * len(head)), *map(_markdown_row, rows), ""]
     lines += [f"- *{name}*: {PROTOCOLS[name]}" for name in protocols]
     lines += ["", f"Made by `{command}`."]
@@ -74,6 +75,18 @@ def as_json(recipe: Recipe, results: Sequence[Result], command: str) -> dict[str
     }
 
 
+def spread_over_seeds(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
+    """Each metric's mean, standard deviation and values over the seeds; nothing if the results are of several rows."""
+    if len({(result.cell.recipe, result.cell.row, result.cell.data, result.cell.protocol) for result in results}) != 1:
+        return {}
+    ordered = [result.figures for result in sorted(results, key=lambda result: result.cell.seed) if result.figures]
+    found = {name: [figures[name] for figures in ordered] for name in (ordered[0] if ordered else ())}
+    return {
+        name: {"mean": mean(values), "std": stdev(values) if len(values) > 1 else 0.0, "values": values}
+        for name, values in found.items()
+    }
+
+
 def values_of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> list[float]:
     """The figures of a row on a data set under a protocol, seed by seed."""
     return [result.figure for result in _of(row, place, protocol, results) if result.figure is not None]
@@ -93,7 +106,8 @@ def _line(row: Row, place: Place, protocols: Sequence[str], results: Sequence[Re
     published += "" if place.spread is None else f" ± {place.spread:.2f}"
     cells = [_cell(mine.get(q)) for q in protocols]
     spent = f"{mean(seconds):.{0 if mean(seconds) >= 10 else 1}f}" if seconds else ""
-    return [place.data, row.name, published, *cells, "-".join(map(str, counts)), spent]
+    data = place.data if place.metric is None else f"{place.data} ({in_words(place.metric)})"
+    return [data, row.name, published, *cells, "-".join(map(str, counts)), spent]
 
 
 def _data_of(recipe: Recipe) -> list[str]:
@@ -116,6 +130,11 @@ def _cell(results: Sequence[Result] | None, digits: int = 2) -> str:
     parts = [mean_and_spread(figures, digits)] if figures else []
     parts += [f"{failed} of {len(results)} diverged"] if failed else []
     return ", ".join(parts) or "not run"
+
+
+def in_words(metric: str) -> str:
+    """A metric's name as it is printed."""
+    return metric.replace("hits", "Hits").replace("mrr", "MRR")
 
 
 def _markdown_row(cells: Sequence[str]) -> str:
