@@ -22,12 +22,13 @@ class DecoderContract:
 
     kind: str
     size = 6
+    sketch_size = 0
 
     def build(self, *, directed: bool = False, **options: Any) -> Decoder:
         torch.manual_seed(0)
         pinned = {"depth": 2, "width": 8, "residual": True, "norm": True, "dropout": 0.3}
         chosen = DecoderSettings(kind=self.kind, **{**pinned, **options})  # type: ignore[arg-type]
-        return build_decoder(chosen, self.size, directed=directed).double()
+        return build_decoder(chosen, self.size, directed=directed, sketch_size=self.sketch_size).double()
 
     @staticmethod
     def rows(count: int, *, seed: int = 0) -> Tensor:

@@ -44,6 +44,7 @@ SMALL: dict[str, Any] = {
     "feature_dropout": 0.5,
     "dropout": 0.5,
     "output_norm": True,
+    "sketch_size": 0,
 }
 
 
@@ -381,6 +382,7 @@ EFFECTS: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
     "feature_dropout": (0.0, 0.5, {"dropout": 0.0}, True),
     "dropout": (0.0, 0.5, {"feature_dropout": 0.0}, True),
     "output_norm": (True, False, {}, False),
+    "sketch_size": (0, 16, {}, False),
 }
 
 

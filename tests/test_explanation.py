@@ -63,6 +63,15 @@ def test_kinks_of_the_default_decoder_leave_a_small_residue() -> None:
     assert np.mean([smallness(model.explain(0, other)) for other in range(20, 30)]) < 0.05
 
 
+def test_sketches_are_part_of_it() -> None:
+    """They bend where a node's last link goes, so that a small residue is left."""
+    model = fit(encoder={"sketch_size": 32})
+    for pair in ((0, 1), (3, 35), (22, 4)):
+        told = model.explain(*pair)
+        assert told.score == pytest.approx(model.score(pair), abs=1e-5)
+        assert smallness(told) < 0.05
+
+
 def test_a_neighbour_is_worth_what_its_absence_costs() -> None:
     """One linear step towards the neighbours, and a partner that nothing reaches: shares are exact differences."""
     plain = planted_graph(size=15)

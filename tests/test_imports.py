@@ -29,6 +29,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "descent propagation sampling block_sampling energy messages",
         "clusters ordering splits metrics ranking bootstrap",
         "progress",
+        "sketches",
         "encoder decoder losses",
         "embedding row_lists refreshing",
         "histories",

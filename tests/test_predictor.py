@@ -222,6 +222,7 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("encoder", "num_negatives", 0),
     ("encoder", "sampler", "source"),
     ("encoder", "expected_negatives", False),
+    ("encoder", "sketch_size", 16),
     ("encoder", "margin", 0.001),
     ("encoder", "self_loops", True),
     ("encoder", "feature_dropout", 0.1),

@@ -405,7 +405,9 @@ class TestErrors:
         with pytest.raises(InputError, match="reads no features"):
             World(inputs="embeddings").live.set_features([3], torch.ones(1, FEATURES))
 
-    @pytest.mark.parametrize("options", [{"margin": 0.5}, {"sign_hops": 1}, {"num_layers": 2, "base_norm": True}])
+    @pytest.mark.parametrize(
+        "options", [{"margin": 0.5}, {"sign_hops": 1}, {"num_layers": 2, "base_norm": True}, {"sketch_size": 8}]
+    )
     def test_encoders_without_a_local_form(self, options: dict[str, Any]) -> None:
-        with pytest.raises(SettingsError, match="without margin, sign_hops and base_norm"):
+        with pytest.raises(SettingsError, match="without margin, sign_hops, base_norm and sketch_size"):
             World(**options)

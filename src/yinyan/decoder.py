@@ -13,19 +13,28 @@ from torch import Tensor, nn
 from yinyan.errors import SettingsError
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
+from yinyan.sketches import NUM_ESTIMATES, SharedStructure
 
 __all__ = ["DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "build_decoder"]
+
+_SHARED_HIDDEN = 64  # between what sketches say of a pair and what a decoder makes of it
+_SKETCHED = 8192  # pairs whose sketches are gathered at a time
 
 
 class Decoder(nn.Module):
     """Scores pairs of embeddings by a logit: the larger, the likelier the link.
 
     A subclass defines `pair_logits`. On directed graphs each end passes a map of its own first; otherwise
-    every decoder is symmetric.
+    every decoder is symmetric. Where rows hold sketches beside the embedding of `size`, what these say of a pair is
+    given to `pair_logits` as `shared_width` numbers.
     """
 
-    def __init__(self, size: int, *, directed: bool) -> None:
+    shared_width = 1  # to be added to the logit
+
+    def __init__(self, size: int, *, directed: bool, sketch_size: int = 0) -> None:
         super().__init__()
+        self.size = size
+        self.structure = SharedStructure(sketch_size, _SHARED_HIDDEN, self.shared_width) if sketch_size else None
         self.source_map = _near_identity(size) if directed else None
         self.target_map = _near_identity(size) if directed else None
 
@@ -35,60 +44,102 @@ class Decoder(nn.Module):
         return self.source_map is None
 
     def forward(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """Logits of pairs: (..., d) and (..., d), broadcast, to (...)."""
+        """Logits of pairs: (..., row) and (..., row), broadcast, to (...)."""
+        shared = None
+        if self.structure is not None:
+            shared = self.structure(sources[..., self.size :], targets[..., self.size :])
+            sources, targets = sources[..., : self.size], targets[..., : self.size]
+        return self.mapped_logits(sources, targets, generator, shared)
+
+    def of_pairs(self, y: Tensor, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The same for (..., 2) places of (n, row) rows; no gradient passes the sketches, so that none is made."""
+        if self.structure is None:
+            return self(*_ends(y, pairs), generator)  # type: ignore[no-any-return]
+        with torch.no_grad():
+            blocks = pairs.reshape(-1, 2).split(_SKETCHED)
+            said = [self.structure.estimates(*_ends(y[:, self.size :], block)) for block in blocks]
+            estimates = torch.cat(said).view(*pairs.shape[:-1], NUM_ESTIMATES)
+        return self.mapped_logits(*_ends(y[:, : self.size], pairs), generator, self.structure.layers(estimates))
+
+    def mapped_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """Logits of two embeddings and what their sketches share."""
         if self.source_map is not None and self.target_map is not None:
             sources, targets = sources @ self.source_map, targets @ self.target_map
-        return self.pair_logits(sources, targets, generator)
+        return self.pair_logits(sources, targets, generator, shared)
 
-    def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
+    def pair_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
         """Logits of pairs after the maps; the one method that a decoder defines."""
         raise NotImplementedError
+
+
+def _ends(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows of both ends of (..., 2) pairs.
+
+    By `index_select`: the backward pass of y[pairs] adds with atomics on several threads, so that its sums, and with
+    them a whole run, would differ from one time to the next.
+    """
+    rows = y.index_select(0, pairs.reshape(-1)).view(*pairs.shape, y.shape[1])
+    return rows[..., 0, :], rows[..., 1, :]
 
 
 class HadamardMLP(Decoder):
     """p(i, j) = σ(MLP(y_i ⊙ y_j)), with optional residual connections and layer normalisation."""
 
-    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool) -> None:
-        super().__init__(size, directed=directed)
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int = 0) -> None:
+        self.shared_width = settings.width if settings.depth > 1 else 1
+        super().__init__(size, directed=directed, sketch_size=sketch_size)
         self.settings = settings
         widths = [size] + [settings.width] * (settings.depth - 1)
         self.hidden = nn.ModuleList(nn.Linear(a, b) for a, b in itertools.pairwise(widths))
         self.norms = nn.ModuleList(nn.LayerNorm(b) if settings.norm else nn.Identity() for b in widths[1:])
         self.output = nn.Linear(widths[-1], 1)
 
-    def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
-        """MLP(y_i ⊙ y_j)."""
+    def pair_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """MLP(y_i ⊙ y_j); what is shared joins the first hidden layer, or the logit if there is none."""
         x = sources * targets
         for linear, norm in zip(self.hidden, self.norms, strict=True):
-            step = dropout(F.relu(norm(linear(x))), self.settings.dropout, generator)
+            z = linear(x)
+            if shared is not None:
+                z, shared = z + shared, None
+            step = dropout(F.relu(norm(z)), self.settings.dropout, generator)
             x = x + step if self.settings.residual and step.shape == x.shape else step
-        return self.output(x).squeeze(-1)  # type: ignore[no-any-return]
+        return _joined(self.output(x).squeeze(-1), shared)
 
 
 class DotDecoder(Decoder):
     """p(i, j) = σ(y_iᵀ y_j · scale + bias): monotone in the inner product, so any MIPS index serves it."""
 
-    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool) -> None:
-        super().__init__(size, directed=directed)
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int = 0) -> None:
+        super().__init__(size, directed=directed, sketch_size=sketch_size)
         self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(size)))
         self.bias = nn.Parameter(torch.zeros(()))
 
-    def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
+    def pair_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
         """y_iᵀ y_j · scale + bias."""
-        return (sources * targets).sum(-1) * self.log_scale.exp() + self.bias
+        return _joined((sources * targets).sum(-1) * self.log_scale.exp() + self.bias, shared)
 
 
 class DistanceDecoder(Decoder):
     """p(i, j) = σ(bias - scale ‖y_i - y_j‖²)."""
 
-    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool) -> None:
-        super().__init__(size, directed=directed)
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int = 0) -> None:
+        super().__init__(size, directed=directed, sketch_size=sketch_size)
         self.log_scale = nn.Parameter(torch.tensor(-math.log(size)))
         self.bias = nn.Parameter(torch.tensor(2.0))
 
-    def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
+    def pair_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
         """bias - scale ‖y_i - y_j‖²."""
-        return self.bias - (sources - targets).square().sum(-1) * self.log_scale.exp()
+        return _joined(self.bias - (sources - targets).square().sum(-1) * self.log_scale.exp(), shared)
 
 
 DECODERS: dict[str, Callable[..., Decoder]] = {
@@ -98,14 +149,23 @@ DECODERS: dict[str, Callable[..., Decoder]] = {
 }
 
 
-def build_decoder(settings: DecoderSettings, size: int, *, directed: bool) -> Decoder:
-    """The decoder for embeddings of `size`; refuses a symmetric one on directed data unless asked for."""
+def _joined(logits: Tensor, shared: Tensor | None) -> Tensor:
+    return logits if shared is None else logits + shared.squeeze(-1)
+
+
+def build_decoder(settings: DecoderSettings, size: int, *, directed: bool, sketch_size: int = 0) -> Decoder:
+    """The decoder for embeddings of `size`, with sketches beside them or without.
+
+    Refuses a symmetric one on directed data unless asked for.
+    """
     if directed and not settings.directed_maps and not settings.allow_symmetric:
         raise SettingsError(
             "decoder.directed_maps: a symmetric decoder scores a->b and b->a alike, and this graph is directed "
             "(set allow_symmetric = true if that is meant)"
         )
-    return DECODERS[settings.kind](size, settings, directed=directed and settings.directed_maps)
+    return DECODERS[settings.kind](
+        size, settings, directed=directed and settings.directed_maps, sketch_size=sketch_size
+    )
 
 
 def _near_identity(size: int) -> nn.Parameter:

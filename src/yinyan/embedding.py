@@ -33,7 +33,7 @@ def embed_all(
     block_rows: int = _BLOCK_ROWS,
     hold_f: bool | None = None,
 ) -> Tensor:
-    """(n, d) embeddings as `encoder` gives them, in the memory of two n × d buffers.
+    """(n, d) embeddings as `encoder` gives them, in the memory of two n × d buffers (and of sketches, if it has any).
 
     Layers, normalisation and `dtype` (a half-precision one halves what is returned) are applied by blocks of rows. The
     layers read Y(t) and write Y(t+1); f is computed block by block, and again for every layer after the second, unless
@@ -49,7 +49,7 @@ def embed_all(
             y = encoder(features, messages, negatives=negatives)
             return y.to(dtype)  # type: ignore[no-any-return]
         run = _Run(encoder, features, messages, negatives, block_rows)
-        return run.finished(run.descended(hold_f), dtype)
+        return encoder.with_sketches(run.finished(run.descended(hold_f), dtype), messages)
 
 
 def is_finite(y: Tensor, block_rows: int = _BLOCK_ROWS) -> bool:

@@ -23,6 +23,7 @@ from yinyan.messages import MessageGraph
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
+from yinyan.sketches import Sketches
 
 __all__ = ["BaseModel", "Encoder", "NodeEncoder"]
 
@@ -186,6 +187,7 @@ class Encoder(NodeEncoder):
         else:
             self.register_buffer("repulsion_weight", start)
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
+        self.sketches = Sketches(settings.sketch_size) if settings.sketch_size else None
 
     def repulsion(self) -> Tensor:
         """λ_k: the fixed value, or softplus or sigmoid of a free parameter."""
@@ -207,7 +209,7 @@ class Encoder(NodeEncoder):
         """(n, hidden) embeddings; `negatives` draws the negative graphs, `drops` drives dropout."""
         terms = messages.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
         f = self.base(features, terms, drops)
-        return self.finish(self._descended(f, terms))
+        return self.with_sketches(self.finish(self._descended(f, terms)), messages, hidden)
 
     def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
         """Y(T) from f."""
@@ -223,6 +225,10 @@ class Encoder(NodeEncoder):
     def finish(self, y: Tensor) -> Tensor:
         """What is stored: Y(T), normalised if asked for."""
         return y if self.norm is None else self.norm(y)
+
+    def with_sketches(self, y: Tensor, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
+        """The embeddings with the nodes' sketches beside them, where there are any."""
+        return y if self.sketches is None else torch.cat([y, self.sketches.of(messages, hidden).to(y.dtype)], dim=1)
 
     def step_size(self, y: Tensor, f: Tensor, terms: EnergyTerms) -> float:
         """α: as set; or, if 'safe', by the bound, and by backtracking where a margin voids the bound."""
@@ -242,7 +248,8 @@ class Encoder(NodeEncoder):
         terms = messages.terms(self.settings, self.repulsion(), negatives)
         f = self.base(features, terms)
         y = self._descended(f, terms)
-        return self.finish(y), (float(energy(f, f, terms)), float(energy(y, f, terms)))
+        stored = self.with_sketches(self.finish(y), messages)
+        return stored, (float(energy(f, f, terms)), float(energy(y, f, terms)))
 
     @torch.no_grad()
     def energy_trace(

@@ -68,6 +68,10 @@ def explain_pair(
         for _ in range(encoder.settings.num_steps):
             y = _gated_layer(encoder, y, f, terms, groups, opened)
         pair = encoder.finish(y[[source, target]])
+        if encoder.sketches is not None:
+            links = groups[0]
+            sketches = encoder.sketches.gated(messages, links.rows, links.columns, opened[0][links.gate_of_entry])
+            pair = torch.cat([pair, sketches[[source, target]]], dim=1)
         return decoder(pair[0], pair[1])  # type: ignore[no-any-return]
 
     points, weights = np.polynomial.legendre.leggauss(_NODES)

@@ -181,7 +181,8 @@ def build_model(
 def _our_model(settings: Settings, graph: Graph) -> Model:
     num_features = 0 if graph.features is None else graph.features.shape[1]
     encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
-    return Model(encoder, build_decoder(settings.decoder, settings.encoder.hidden_size, directed=graph.directed))
+    size, sketch_size = settings.encoder.hidden_size, settings.encoder.sketch_size
+    return Model(encoder, build_decoder(settings.decoder, size, directed=graph.directed, sketch_size=sketch_size))
 
 
 @torch.no_grad()

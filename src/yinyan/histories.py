@@ -190,6 +190,7 @@ def _refuse_unsuited(encoder: Encoder) -> None:
         (settings.margin is not None, "margin", "'none'"),
         (settings.sign_hops > 0, "sign_hops", "0"),
         (settings.base_norm, "base_norm", "false"),
+        (settings.sketch_size > 0, "sketch_size", "0"),
     ):
         if unsuited:
             raise SettingsError(

@@ -11,6 +11,7 @@ import torch
 from yinyan import native
 from yinyan.features import SparseFeatures
 from yinyan.settings import DecoderSettings, EncoderSettings, Settings
+from yinyan.sketches import sketch_width
 from yinyan.splits import Split
 
 __all__ = [
@@ -140,23 +141,24 @@ def estimate(sizes: Sizes, settings: Settings, device: torch.device) -> MemoryEs
     matrices = _matrices(sizes.messages, n, encoder)
     plain = _without_kernels(sizes.messages, layer, d, device)
     energies = 6 * layer + plain  # f, Y, and up to four products of their size
+    sketches = n * sketch_width(encoder.sketch_size) * _FLOAT
     decoded = 2 * layer + _activations(min(_BLOCK, sizes.valid_pairs), d, settings.decoder, directed=sizes.directed)
     valid_matrices = _matrices(sizes.valid_messages or sizes.messages, n, encoder)
     test_graph = _message_graph(sizes.test_messages, n) + _matrices(sizes.test_messages, n, encoder)
     return MemoryEstimate(
         graph=_graph(sizes, shared=on_cpu),
         features=_features(sizes, shared=on_cpu),
-        weights=2 * trained + fixed,
+        weights=2 * trained + fixed + n * encoder.sketch_size * _FLOAT,  # and the sketches' signs
         moments=2 * trained,
         copies=averaged + trained + fixed,
         negatives=matrices,
-        embeddings=_kept(sizes, settings),
+        embeddings=_kept(sizes, settings) + 2 * sketches,
         decoder=_decoding(sizes, settings),
         gradients=_layer_gradients(layer, settings) + plain,
         building=max(_sorting(sizes), _drawing(sizes.messages, encoder) + matrices),
         update=layer + 2 * trained,
-        validation=max(valid_matrices + max(energies, decoded), trained),
-        finishing=max(0, test_graph + layer + energies - 2 * trained),
+        validation=max(valid_matrices + max(energies, decoded) + 2 * sketches, trained),
+        finishing=max(0, test_graph + layer + energies + 2 * sketches - 2 * trained),
         scatter=_scatter(layer, sizes, settings, device),
         sizes=sizes,
         device=device.type,

@@ -54,8 +54,8 @@ class LiveEmbeddings:
     ) -> None:
         """`seed` draws the negatives as for a fitted model; `storage` of the Y(t) is the encoder's unless given;
         `mean_weight` is what the weights of new links are divided by, as those of `messages` have been."""
-        if encoder.settings.margin is not None or not encoder.base.is_row_wise:
-            raise SettingsError("live embeddings need an encoder without margin, sign_hops and base_norm")
+        if encoder.settings.margin is not None or not encoder.base.is_row_wise or encoder.sketches is not None:
+            raise SettingsError("live embeddings need an encoder without margin, sign_hops, base_norm and sketch_size")
         if encoder.base.bias.device.type != "cpu":
             raise SettingsError(f"live embeddings are kept on the CPU (the encoder is on {encoder.base.bias.device})")
         self._encoder, self._seed, self._mean_weight = encoder, seed, mean_weight

@@ -84,6 +84,11 @@ class EncoderSettings(_Checked):
     feature_dropout: float = _option(0.7, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
     dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # never inside the descent
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
+    sketch_size: int = _option(
+        0,
+        "dimensions of random sketches beside the embeddings, whose products count common neighbours; 0 for none",
+        low=0,
+    )  # structure at node-wise cost, for three more rows of that size a node
     storage: Literal["float32", "bfloat16"] = _option(
         "float32", "how the layers store embeddings between them; sums are always taken in float32"
     )  # half the bytes to move, for two digits of precision

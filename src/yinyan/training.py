@@ -53,7 +53,7 @@ class Model(nn.Module):
     ) -> Tensor:
         """(...) logits of (..., 2) pairs. A score needs two vectors only; `messages`, without the `hidden` links, are
         for models that look at the graph around each pair."""
-        return self.decoder(*_ends(y, pairs), drops)  # type: ignore[no-any-return]
+        return self.decoder.of_pairs(y, pairs, drops)
 
 
 @dataclass(frozen=True)
@@ -212,16 +212,6 @@ def _descend(tools: _Tools, root: Tensor, rate: float, gradient: Tensor | None =
     for group in tools.optimizer.param_groups:
         group["lr"] = rate
     tools.optimizer.step()
-
-
-def _ends(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
-    """Embeddings of both ends of (..., 2) pairs.
-
-    By `index_select`: the backward pass of y[pairs] adds with atomics on several threads, so that its sums, and with
-    them a whole run, would differ from one time to the next.
-    """
-    rows = y.index_select(0, pairs.reshape(-1)).view(*pairs.shape, y.shape[1])
-    return rows[..., 0, :], rows[..., 1, :]
 
 
 @torch.no_grad()

@@ -33,7 +33,9 @@ class Relation(Decoder):
         """Whether (i, j) and (j, i) score alike."""
         return not self.directed
 
-    def pair_logits(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None) -> Tensor:
+    def pair_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
         """The triple's score, or the mean over both directions."""
         forth = self.triple(sources, targets)
         return self.bias + (forth if self.directed else (forth + self.triple(targets, sources)) / 2)

@@ -26,7 +26,9 @@ def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
     ]
     lines = [f"# {recipe.title}", "", recipe.about, ""]
     named = any(place.metric for row in recipe.rows for place in row.places)
-    lines += [f"{in_words(recipe.metric)}{' if none is named,' if named else ''} in per cent, mean ± standard deviation."]
+    lines += [
+        f"{in_words(recipe.metric)}{' if none is named,' if named else ''} in per cent, mean ± standard deviation."
+    ]
     lines += ["", _markdown_row(head), _markdown_row(["---"] * len(head)), *map(_markdown_row, rows), ""]
     lines += [f"- *{name}*: {PROTOCOLS[name]}" for name in protocols]
     lines += ["", f"Made by `{command}`."]

@@ -1,0 +1,114 @@
+"""Structure in stored rows: inner products of two nodes' sketches count, in expectation, what the nodes share.
+
+Every node has a row r of random signs over √F, so that <r_u, r_v> is 1 for u = v and 0 ± 1/√F else. Then for the
+neighbours' sums A r the product <(A r)_i, (A r)_j> is the number of common neighbours, with an error of about
+√(deg_i deg_j / F); weighted sums give resource allocation, sums of sums count walks (MPLP: Dong et al., NeurIPS 2024).
+A pair costs O(F), and nothing is looked up around it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from yinyan.messages import MessageGraph
+from yinyan.propagation import SymmetricOperator, inverse_or_zero
+from yinyan.randomness import hashed
+
+__all__ = ["NUM_ESTIMATES", "SharedStructure", "Sketches", "sketch_width"]
+
+_SEED = 20_240_817  # of the signs: fixed, so that a stored sketch can be continued
+_BLOCKS = 3  # neighbours, neighbours that have few others, walks of two steps
+_ROWS = 65_536  # whose signs are made at a time
+
+NUM_ESTIMATES = 6  # of a pair: see `SharedStructure`
+
+
+def sketch_width(size: int) -> int:
+    """Columns that sketches of F dimensions add to a row."""
+    return _BLOCKS * size + 1 if size else 0
+
+
+class Sketches:
+    """(n, 3F + 1) rows beside the embeddings: A r, A D^-1/2 r, A A r - D r, and the logarithm of 1 + the degree."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._signs = torch.empty(0)
+
+    @torch.no_grad()
+    def of(self, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
+        """The sketches over the links that `hidden` (m,) does not mark; each counts once, whatever its weight."""
+        degrees, links, r = self._parts(messages, hidden)
+        near = links.product(r)
+        scarce = links.product(r * inverse_or_zero(degrees).sqrt()[:, None])
+        far = links.product(near) - degrees[:, None] * r  # a walk there and back shares nothing
+        return torch.cat([near, scarce, far, degrees.log1p()[:, None]], dim=1)
+
+    def gated(self, messages: MessageGraph, rows: Tensor, columns: Tensor, gates: Tensor) -> Tensor:
+        """The same, where each of the given entries of A counts as much as its gate says; differentiable."""
+        degrees, links, r = self._parts(messages, None)
+        withheld = (gates - 1)[:, None]
+
+        def product(x: Tensor) -> Tensor:
+            return links.product(x).index_add(0, rows, withheld * x.index_select(0, columns))
+
+        degrees = degrees.index_add(0, rows, gates - 1).clamp(min=0)
+        near = product(r)
+        # a node whose gates are all shut is in nobody's sum
+        scarce = product(r * inverse_or_zero(degrees).clamp(max=1).sqrt()[:, None])
+        far = product(near) - degrees[:, None] * r
+        return torch.cat([near, scarce, far, degrees.log1p()[:, None]], dim=1)
+
+    def _parts(self, messages: MessageGraph, hidden: Tensor | None) -> tuple[Tensor, SymmetricOperator, Tensor]:
+        """Degrees, A and r."""
+        structure, dtype = messages.structure, messages.weights.dtype
+        degrees = structure.degrees(None, hidden).to(dtype)
+        links = structure.scaled(None, torch.ones_like(degrees), hidden)
+        return degrees, links, self._rows(messages.num_nodes, degrees.device).to(dtype)
+
+    def _rows(self, num_nodes: int, device: torch.device) -> Tensor:
+        """(n, F) r; a node's signs follow from its row number, so that more nodes change none of them."""
+        if self._signs.shape[0] != num_nodes or self._signs.device != device:
+            words = -(-self.size // 64)
+            bits = hashed(_SEED, num_nodes * words, device).view(num_nodes, words, 1)
+            places = torch.arange(64, device=device)
+            blocks = [(block >> places & 1).flatten(1)[:, : self.size] for block in bits.split(_ROWS)]
+            scale = 1 / math.sqrt(self.size)
+            self._signs = torch.cat([block.float().mul_(2 * scale).sub_(scale) for block in blocks])
+        return self._signs
+
+
+class SharedStructure(nn.Module):
+    """What two sketches say of a pair, as `width` numbers that a decoder adds to its own.
+
+    Estimated are common neighbours, resource allocation, walks of three and of four steps between the ends; beside them
+    stand the sum and the product of the logarithms of the degrees. All are compressed by a signed logarithm.
+    """
+
+    def __init__(self, size: int, hidden: int, width: int) -> None:
+        super().__init__()
+        self.size = size
+        self.layers = nn.Sequential(nn.Linear(NUM_ESTIMATES, hidden), nn.ReLU(), nn.Linear(hidden, width))
+
+    def forward(self, first: Tensor, second: Tensor) -> Tensor:
+        """(..., 3F + 1) and (..., 3F + 1) to (..., width)."""
+        return self.layers(self.estimates(first, second))  # type: ignore[no-any-return]
+
+    def estimates(self, first: Tensor, second: Tensor) -> Tensor:
+        """(..., 6) estimates of the pairs."""
+        near_i, scarce_i, far_i, degree_i = first.split([self.size] * _BLOCKS + [1], dim=-1)
+        near_j, scarce_j, far_j, degree_j = second.split([self.size] * _BLOCKS + [1], dim=-1)
+        counts = torch.stack(
+            [
+                (near_i * near_j).sum(-1),
+                (scarce_i * scarce_j).sum(-1),
+                (near_i * far_j + far_i * near_j).sum(-1),
+                (far_i * far_j).sum(-1),
+            ],
+            dim=-1,
+        )
+        counts = counts.sign() * counts.abs().log1p()
+        return torch.cat([counts, degree_i + degree_j, degree_i * degree_j], dim=-1)
