@@ -1,0 +1,169 @@
+"""What each lever brings on validation links: one change of the settings at a time, against the settings as suggested.
+
+YINYAN_DATA=/data python benchmarks/levers.py --data cora --seeds 3                  # all levers: hours
+YINYAN_DATA=/data python benchmarks/levers.py --data citeseer --levers sketches "no negatives" --keep runs.jsonl
+python benchmarks/levers.py --names                                                  # what there is to try
+
+Protocol clean, splits of seeds 100, 101, …, which are not those of reported seeds (their validation links can be test
+links of those, as with any splits of one graph). A figure is what chooses the weights, Hits@10% plus AUC unless
+the settings say otherwise, at the best epoch; test links are never scored. `gain` is the mean over the seeds of the
+difference to the base on the same split, `±` its standard error. Finished runs are kept in --keep and not repeated.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import common
+from yinyan.datasets import load
+from yinyan.peers import Task, method
+from yinyan.peers.contract import merged
+from yinyan.protocol import make_split
+
+Change = dict[str, dict[str, Any]]
+
+FIRST_SEED = 100
+BASES: dict[str, Change] = {  # what the search started from, where it is not what yinyan suggests
+    "pubmed": {
+        "encoder": {"feature_dropout": 0.3, "dropout": 0.1, "output_norm": False, "num_steps": 2, "step_size": 0.5},
+        "decoder": {"dropout": 0.05},
+        "training": {
+            "epochs": 60, "batch_size": 2048, "learning_rate": 0.02, "weight_decay": 0.0, "loss_negatives": 1,
+            "selection": "hits@100",
+        },
+    }
+}  # fmt: skip
+LEVERS: dict[str, Change] = {
+    "as suggested": {},
+    # structure
+    "sketches of 64": {"encoder": {"sketch_size": 64}},
+    "sketches": {"encoder": {"sketch_size": 256}},
+    "sketches of 512": {"encoder": {"sketch_size": 512}},
+    # the encoder
+    "no negatives": {"encoder": {"num_negatives": 0}},
+    "sampled negatives": {"encoder": {"expected_negatives": False}},
+    "three sampled graphs": {"encoder": {"expected_negatives": False, "num_negatives": 3}},
+    "source negatives": {"encoder": {"sampler": "source"}},
+    "repulsion not learned": {"encoder": {"learn_repulsion": "no"}},
+    "two steps": {"encoder": {"num_steps": 2, "step_size": 0.5}},
+    "eight steps": {"encoder": {"num_steps": 8}},
+    "weak anchoring": {"encoder": {"anchoring": 0.2}},
+    "strong anchoring": {"encoder": {"anchoring": 1.0}},
+    "embeddings beside the features": {"encoder": {"inputs": "both", "embedding_size": 32}},
+    "512 dimensions": {"encoder": {"hidden_size": 512}, "decoder": {"width": 512}},
+    "outputs not normalised": {"encoder": {"output_norm": False}},
+    # the decoder
+    "three layers": {"decoder": {"depth": 3}},
+    "three layers, normalised": {"decoder": {"depth": 3, "norm": True, "dropout": 0.1}, "encoder": {"dropout": 0.1}},
+    "four residual layers": {"decoder": {"depth": 4, "residual": True, "norm": True, "dropout": 0.3}},
+    # the loss
+    "squared AUC loss": {"training": {"loss": "auc"}},
+    "ranking loss": {"training": {"loss": "logrank"}},
+    "InfoNCE": {"training": {"loss": "infonce", "loss_negatives": 8}},
+    "one loss negative": {"training": {"loss_negatives": 1}},
+    "eight loss negatives": {"training": {"loss_negatives": 8}},
+    # training
+    "half batches": {"training": {"batch_size": 0.5}},
+    "quarter batches": {"training": {"batch_size": 0.25}},
+    "twice the epochs": {"training": {"epochs": 2.0}},
+    "weights not averaged": {"training": {"averaging": 0.0}},
+    "longer averages": {"training": {"averaging": 0.995}},
+    "little decay": {"training": {"weight_decay": 0.05}},
+    "less dropout": {"encoder": {"feature_dropout": 0.5, "dropout": 0.3}, "decoder": {"dropout": 0.3}},
+    "targets not masked": {"training": {"mask_targets": False}},
+    # together
+    "sketches, half batches": {"encoder": {"sketch_size": 256}, "training": {"batch_size": 0.5}},
+    "sketches, 512 dimensions": {"encoder": {"sketch_size": 256, "hidden_size": 512}, "decoder": {"width": 512}},
+    "sketches, twice the epochs": {"encoder": {"sketch_size": 256}, "training": {"epochs": 2.0}},
+    "sketches, embeddings": {"encoder": {"sketch_size": 256, "inputs": "both", "embedding_size": 32}},
+}
+_SHARES = ("batch_size", "epochs")  # given as shares of what is suggested
+
+
+def changed(base: Change, change: Change, suggested: Any) -> Change:
+    """Both changes; shares become numbers."""
+    both = merged(base, change)
+    training = both.get("training", {})
+    for name in _SHARES:
+        share = change.get("training", {}).get(name)
+        if isinstance(share, float):
+            usual = base.get("training", {}).get(name, getattr(suggested.training, name))
+            training[name] = max(1, round(share * usual))
+    return both
+
+
+def run(data: str, seed: int, lever: str) -> dict[str, Any]:
+    from yinyan.defaults import suggest
+
+    split = make_split(load(data), "clean", seed)
+    suggested = suggest(split.graph, len(split.train_targets)).settings
+    settings = changed(BASES.get(data, {}), LEVERS[lever], suggested)
+    started = time.perf_counter()
+    found = method("yinyan")(Task(split, seed, settings, "cpu")).validation
+    return {
+        "data": data,
+        "seed": seed,
+        "lever": lever,
+        "settings": settings,
+        "validation": found,
+        "seconds": time.perf_counter() - started,
+    }
+
+
+def table(rows: list[dict[str, Any]], data: str) -> list[tuple[str, ...]]:
+    """One line a lever: runs, mean, gain over the base on the same splits, and its error."""
+    of = {(row["lever"], row["seed"]): row for row in rows if row["data"] == data}
+    base = {seed: row["validation"] for (lever, seed), row in of.items() if lever == "as suggested"}
+    lines = []
+    for lever in LEVERS:
+        mine = {seed: row for (name, seed), row in of.items() if name == lever}
+        if not mine:
+            continue
+        gains = [row["validation"] - base[seed] for seed, row in mine.items() if seed in base]
+        error = f"{statistics.stdev(gains) / math.sqrt(len(gains)):.4f}" if len(gains) > 1 else ""
+        mean = statistics.mean(row["validation"] for row in mine.values())
+        gain = f"{statistics.mean(gains):+.4f}" if gains else ""
+        seconds = statistics.mean(row["seconds"] for row in mine.values())
+        lines.append((lever, str(len(mine)), f"{mean:.4f}", gain, error, f"{seconds:.0f}"))
+    return lines
+
+
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("--data", default="cora")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--levers", nargs="+", choices=list(LEVERS), default=list(LEVERS), metavar="NAME")
+    parser.add_argument("--names", action="store_true", help="print the names of the levers")
+    parser.add_argument("--keep", type=Path, default=Path("levers.jsonl"), help="where finished runs are kept")
+    options = parser.parse_args()
+    if options.names:
+        print("\n".join(LEVERS))
+        return
+    if "YINYAN_DATA" not in os.environ:
+        parser.error("YINYAN_DATA needs to name the folder that holds the data")
+    torch.set_num_threads(options.threads)
+    lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep.exists() else []
+    rows = [json.loads(line) for line in lines]
+    done = {(row["data"], row["seed"], row["lever"]) for row in rows}
+    for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
+        for lever in options.levers:
+            if (options.data, seed, lever) not in done:
+                rows.append(run(options.data, seed, lever))
+                with options.keep.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(rows[-1]) + "\n")
+    if options.json:
+        common.print_json([row for row in rows if row["data"] == options.data])
+        return
+    common.print_table(("lever", "runs", "validation", "gain", "±", "seconds"), table(rows, options.data))
+
+
+if __name__ == "__main__":
+    main()
