@@ -18,6 +18,7 @@ from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator
 from yinyan.randomness import Streams
 from yinyan.refreshing import LiveEmbeddings
 from yinyan.settings import EncoderSettings
+from yinyan.sketches import Sketches
 
 NODES, LEFT, FEATURES = 70, 30, 6  # node 0 is a hub, the last five have no link
 SETTINGS: dict[str, Any] = {
@@ -25,7 +26,7 @@ SETTINGS: dict[str, Any] = {
     "num_steps": 3, "step_size": 0.4, "anchoring": 0.5, "attraction": 1.0, "repulsion": 0.3,
     "learn_repulsion": "softplus", "num_negatives": 2, "sampler": "global", "expected_negatives": False,
     "margin": None, "self_loops": False, "feature_dropout": 0.5, "dropout": 0.5, "output_norm": True,
-    "storage": "float32", "recompute": False,
+    "sketch_size": 0, "storage": "float32", "recompute": False,
 }  # fmt: skip
 KINDS: dict[str, dict[str, Any]] = {
     "sampled": {},
@@ -405,9 +406,32 @@ class TestErrors:
         with pytest.raises(InputError, match="reads no features"):
             World(inputs="embeddings").live.set_features([3], torch.ones(1, FEATURES))
 
-    @pytest.mark.parametrize(
-        "options", [{"margin": 0.5}, {"sign_hops": 1}, {"num_layers": 2, "base_norm": True}, {"sketch_size": 8}]
-    )
+    @pytest.mark.parametrize("options", [{"margin": 0.5}, {"sign_hops": 1}, {"num_layers": 2, "base_norm": True}])
     def test_encoders_without_a_local_form(self, options: dict[str, Any]) -> None:
-        with pytest.raises(SettingsError, match="without margin, sign_hops, base_norm and sketch_size"):
+        with pytest.raises(SettingsError, match="without margin, sign_hops and base_norm"):
             World(**options)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("options", [{}, {"num_steps": 0, "expected_negatives": True}])
+def test_sketches_follow_every_change(options: dict[str, Any]) -> None:
+    """They equal those of the changed graph, and every row that differs is said to have changed."""
+    world = World(sketch_size=24, weighted=True, **options)
+    live, size = world.live, world.settings.hidden_size
+    changes = (
+        lambda: live.add_links([[2, 3], [5, 69], [69, 68]]),
+        lambda: live.remove_links([[2, 3], [0, 1]]),
+        lambda: live.add_nodes(torch.randn(3, FEATURES), neighbours=[[0, 70 + 1], [], [4]]),
+        lambda: live.set_features([7, 4], torch.randn(2, FEATURES)),
+    )
+    for change in changes:
+        before = live.embeddings.clone()
+        changed = set(change().tolist())
+        now = live.embeddings
+        pairs, _ = live._links.pairs(live.num_nodes)
+        messages = MessageGraph.from_pairs(torch.from_numpy(pairs), live.num_nodes)
+        expected = Sketches(24).of(messages)
+        torch.testing.assert_close(now[:, size:], expected, atol=1e-5, rtol=1e-5)
+        moved = (now[: len(before)] - before).abs().amax(1) > 1e-6
+        assert set(moved.nonzero()[:, 0].tolist()) <= changed
+        assert set(range(len(before), len(now))) <= changed

@@ -15,10 +15,8 @@ from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.messages import MessageGraph
 from yinyan.predictor import LinkPredictor
-from yinyan.refreshing import LiveEmbeddings
 from yinyan.settings import DecoderSettings
 from yinyan.sketches import SharedStructure, Sketches, sketch_width
-from yinyan.tensors import message_graph
 
 NODES, SIZE = 30, 4096  # so wide that estimates are near what they estimate
 
@@ -91,8 +89,11 @@ class TestEstimates:
 
 
 def test_signs_stay_where_nodes_are_added() -> None:
-    few, many = (Sketches(100)._rows(n, torch.device("cpu")) for n in (50, 90))
+    few, many = (Sketches(100).signs(n, torch.device("cpu")) for n in (50, 90))
     assert torch.equal(few, many[:50])
+    growing = Sketches(100)
+    for n in (3, 50, 51, 90):
+        assert torch.equal(growing.signs(n, torch.device("cpu")), many[:n])
     assert few.abs().unique().tolist() == pytest.approx([0.1])
     assert abs(float(many.mean())) < 0.01
 
@@ -151,13 +152,9 @@ class TestModels:
         assert np.isfinite(grown.score([(40, 2)])).all()
         assert grown.embeddings_.shape == (41, 16 + sketch_width(64))
 
-    def test_what_cannot_have_them_says_so(self, model: LinkPredictor) -> None:
+    def test_clusters_refuse_them(self) -> None:
         with pytest.raises(SettingsError, match="sketch_size"):
             LinkPredictor(**tiny(encoder={"sketch_size": 8}, training={"clusters": 3})).fit(planted_graph())
-        fitted = model._fitted
-        messages = message_graph(fitted.graph, fitted.message_edges, torch.device("cpu"))
-        with pytest.raises(SettingsError, match="sketch_size"):
-            LiveEmbeddings(fitted.encoder, None, messages)
 
     def test_structure_alone_is_learned(self) -> None:
         """Links close triangles, and random features say nothing."""

@@ -62,9 +62,9 @@ def drawn_seed(generator: torch.Generator) -> int:
     return int(torch.randint(2**62, (1,), generator=generator, device=generator.device))
 
 
-def hashed(seed: int, count: int, device: torch.device) -> Tensor:
-    """(count,) 64 random bits each, of the seed and the place alone (splitmix64)."""
-    z = seed + torch.arange(1, count + 1, device=device) * _signed(0x9E3779B97F4A7C15)  # integers wrap
+def hashed(seed: int, count: int, device: torch.device, *, first: int = 0) -> Tensor:
+    """(count,) 64 random bits each, of the seed and the place alone, from place `first` on (splitmix64)."""
+    z = seed + torch.arange(first + 1, first + count + 1, device=device) * _signed(0x9E3779B97F4A7C15)  # integers wrap
     z = (z ^ shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
     z = (z ^ shifted(z, 27)) * _signed(0x94D049BB133111EB)
     return z ^ shifted(z, 31)

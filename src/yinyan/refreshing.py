@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from yinyan.messages import MessageGraph
 from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator, inverse_or_zero, merged
 from yinyan.randomness import Streams
 from yinyan.row_lists import RowLists, grown, grown_array
+from yinyan.sketches import sketch_width
 
 __all__ = ["LiveEmbeddings"]
 
@@ -54,8 +55,8 @@ class LiveEmbeddings:
     ) -> None:
         """`seed` draws the negatives as for a fitted model; `storage` of the Y(t) is the encoder's unless given;
         `mean_weight` is what the weights of new links are divided by, as those of `messages` have been."""
-        if encoder.settings.margin is not None or not encoder.base.is_row_wise or encoder.sketches is not None:
-            raise SettingsError("live embeddings need an encoder without margin, sign_hops, base_norm and sketch_size")
+        if encoder.settings.margin is not None or not encoder.base.is_row_wise:
+            raise SettingsError("live embeddings need an encoder without margin, sign_hops and base_norm")
         if encoder.base.bias.device.type != "cpu":
             raise SettingsError(f"live embeddings are kept on the CPU (the encoder is on {encoder.base.bias.device})")
         self._encoder, self._seed, self._mean_weight = encoder, seed, mean_weight
@@ -223,8 +224,10 @@ class LiveEmbeddings:
                 self._sums.append(self._core @ _projected(self._layers[t], self._factors))
             self._layers.append(torch.empty_like(self._layers[0]))
             self._compute(t, everyone)
-        self._embeddings = torch.empty(n, settings.hidden_size, dtype=self._dtype)
+        width = settings.hidden_size + sketch_width(settings.sketch_size)
+        self._embeddings = torch.empty(n, width, dtype=self._dtype)
         self._finish(everyone)
+        self._sketch(everyone, everyone)
 
     def _freeze(self, terms: EnergyTerms) -> None:
         """Keep the negative part: one sparse matrix for all samples, or U, its core and, later, the sums."""
@@ -299,7 +302,13 @@ class LiveEmbeddings:
             rows = self._union(near, rows, *around)
             self._compute(t, rows)
         self._finish(rows)
-        return rows
+        if self._encoder.sketches is None:
+            return rows
+        changed = self._union(
+            near, none if features_of is None else features_of
+        )  # new nodes have a sketch to begin with
+        self._sketch(ends, changed)
+        return self._union(rows, changed)
 
     def _union(self, *parts: NDArray[Any]) -> Rows:
         """Sorted rows that are in any part, in the time of the parts' size."""
@@ -312,8 +321,7 @@ class LiveEmbeddings:
 
     def _compute(self, t: int, rows: Rows) -> None:
         """Rows of Y(t+1) from Y(t)."""
-        for first in range(0, rows.size, _BLOCK_ROWS):
-            block = rows[first : first + _BLOCK_ROWS]
+        for block in _blocks(rows):
             self._layers[t + 1][torch.from_numpy(block)] = self._next(t, block)
 
     def _next(self, t: int, rows: Rows) -> Tensor:
@@ -345,8 +353,35 @@ class LiveEmbeddings:
 
     def _finish(self, rows: Rows) -> None:
         """Rows of what is shown, from Y(T)."""
+        size = self._encoder.settings.hidden_size
         for block in torch.from_numpy(rows).split(_BLOCK_ROWS):
-            self._embeddings[block] = self._encoder.finish(self._layers[-1][block].to(self._dtype))
+            self._embeddings[block, :size] = self._encoder.finish(self._layers[-1][block].to(self._dtype))
+
+    def _sketch(self, ends: Rows, rows: Rows) -> None:
+        """Sketches of some rows, where no nodes but `ends` have other neighbours than before."""
+        sketches, first = self._encoder.sketches, self._encoder.settings.hidden_size
+        if sketches is None:
+            return
+        near, scarce, far, degree = self._embeddings[:, first:].split([sketches.size] * 3 + [1], dim=1)
+        signs = sketches.signs(self.num_nodes, self._embeddings.device).to(self._dtype)
+        degrees = torch.from_numpy(self._links.length[: self.num_nodes]).to(self._dtype)
+        for block in _blocks(ends):
+            near[torch.from_numpy(block)] = _product(self._ones(block), signs)
+        for block in _blocks(rows):
+            index, matrix = torch.from_numpy(block), self._ones(block)
+            few = inverse_or_zero(degrees[matrix.columns]).sqrt()
+            scarce[index] = _product(matrix._replace(values=few), signs)
+            far[index] = _product(matrix, near) - degrees[index, None] * signs[index]
+            degree[index] = degrees[index, None].log1p()
+
+    def _ones(self, rows: Rows) -> native.Csr:
+        """Some rows of A: a link counts once, whatever its weight."""
+        indptr, slots = self._links.entries(rows)
+        return _csr(indptr, self._links.columns.take(slots), np.ones(slots.size, dtype=self._scale.dtype))
+
+
+def _blocks(rows: Rows) -> Iterator[Rows]:
+    return (rows[first : first + _BLOCK_ROWS] for first in range(0, rows.size, _BLOCK_ROWS))
 
 
 def _negative_degrees(terms: EnergyTerms) -> NDArray[np.float64]:

@@ -36,7 +36,7 @@ class Sketches:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._signs = torch.empty(0)
+        self._signs = torch.empty(0, size)
 
     @torch.no_grad()
     def of(self, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
@@ -67,18 +67,24 @@ class Sketches:
         structure, dtype = messages.structure, messages.weights.dtype
         degrees = structure.degrees(None, hidden).to(dtype)
         links = structure.scaled(None, torch.ones_like(degrees), hidden)
-        return degrees, links, self._rows(messages.num_nodes, degrees.device).to(dtype)
+        return degrees, links, self.signs(messages.num_nodes, degrees.device).to(dtype)
 
-    def _rows(self, num_nodes: int, device: torch.device) -> Tensor:
+    def signs(self, num_nodes: int, device: torch.device) -> Tensor:
         """(n, F) r; a node's signs follow from its row number, so that more nodes change none of them."""
-        if self._signs.shape[0] != num_nodes or self._signs.device != device:
-            words = -(-self.size // 64)
-            bits = hashed(_SEED, num_nodes * words, device).view(num_nodes, words, 1)
-            places = torch.arange(64, device=device)
-            blocks = [(block >> places & 1).flatten(1)[:, : self.size] for block in bits.split(_ROWS)]
-            scale = 1 / math.sqrt(self.size)
-            self._signs = torch.cat([block.float().mul_(2 * scale).sub_(scale) for block in blocks])
-        return self._signs
+        if self._signs.device != device:
+            self._signs = torch.empty(0, self.size, device=device)
+        have = self._signs.shape[0]
+        if have < num_nodes:
+            more = max(num_nodes, have + have // 4)  # nodes that come one by one find room
+            made = [self._made(first, min(first + _ROWS, more), device) for first in range(have, more, _ROWS)]
+            self._signs = torch.cat([self._signs, *made])
+        return self._signs[:num_nodes]
+
+    def _made(self, first: int, last: int, device: torch.device) -> Tensor:
+        words, scale = -(-self.size // 64), 1 / math.sqrt(self.size)
+        bits = hashed(_SEED, (last - first) * words, device, first=first * words).view(last - first, words, 1)
+        ones = (bits >> torch.arange(64, device=device) & 1).flatten(1)[:, : self.size]
+        return ones.float().mul_(2 * scale).sub_(scale)
 
 
 class SharedStructure(nn.Module):
