@@ -8,7 +8,8 @@
 namespace {
 
 constexpr int kLanes = 16;    // floats worked on at once; compilers lower it to what the processor has
-constexpr int kAhead = 24;    // entries whose rows are asked for in advance, into the second cache
+constexpr int kAhead = 24;    // entries whose rows are asked for in advance, into the second cache, every other line:
+                              // the processor fetches lines in pairs
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
 typedef uint16_t HalfLanes __attribute__((vector_size(2 * kLanes), aligned(2)));
 typedef uint32_t WholeLanes __attribute__((vector_size(4 * kLanes), aligned(4)));
