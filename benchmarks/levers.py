@@ -2,6 +2,7 @@
 
 YINYAN_DATA=/data python benchmarks/levers.py --data cora --seeds 3                  # all levers: hours
 YINYAN_DATA=/data python benchmarks/levers.py --data citeseer --levers sketches "no negatives" --keep runs.jsonl
+YINYAN_DATA=/data python benchmarks/levers.py --data cora --on "sketches of 64"       # each lever on top of that one
 python benchmarks/levers.py --names                                                  # what there is to try
 
 Protocol clean, splits of seeds 100, 101, …, which are not those of reported seeds (their validation links can be test
@@ -31,6 +32,7 @@ from yinyan.protocol import make_split
 Change = dict[str, dict[str, Any]]
 
 FIRST_SEED = 100
+BASE = "as suggested"
 BASES: dict[str, Change] = {  # what the search started from, where it is not what yinyan suggests
     "pubmed": {
         "encoder": {"feature_dropout": 0.3, "dropout": 0.1, "output_norm": False, "num_steps": 2, "step_size": 0.5},
@@ -42,7 +44,7 @@ BASES: dict[str, Change] = {  # what the search started from, where it is not wh
     }
 }  # fmt: skip
 LEVERS: dict[str, Change] = {
-    "as suggested": {},
+    BASE: {},
     # structure
     "sketches of 64": {"encoder": {"sketch_size": 64}},
     "sketches": {"encoder": {"sketch_size": 256}},
@@ -79,11 +81,6 @@ LEVERS: dict[str, Change] = {
     "little decay": {"training": {"weight_decay": 0.05}},
     "less dropout": {"encoder": {"feature_dropout": 0.5, "dropout": 0.3}, "decoder": {"dropout": 0.3}},
     "targets not masked": {"training": {"mask_targets": False}},
-    # together
-    "sketches, half batches": {"encoder": {"sketch_size": 256}, "training": {"batch_size": 0.5}},
-    "sketches, 512 dimensions": {"encoder": {"sketch_size": 256, "hidden_size": 512}, "decoder": {"width": 512}},
-    "sketches, twice the epochs": {"encoder": {"sketch_size": 256}, "training": {"epochs": 2.0}},
-    "sketches, embeddings": {"encoder": {"sketch_size": 256, "inputs": "both", "embedding_size": 32}},
 }
 _SHARES = ("batch_size", "epochs")  # given as shares of what is suggested
 
@@ -100,28 +97,30 @@ def changed(base: Change, change: Change, suggested: Any) -> Change:
     return both
 
 
-def run(data: str, seed: int, lever: str) -> dict[str, Any]:
+def run(data: str, seed: int, lever: str, on: str) -> dict[str, Any]:
     from yinyan.defaults import suggest
 
     split = make_split(load(data), "clean", seed)
     suggested = suggest(split.graph, len(split.train_targets)).settings
-    settings = changed(BASES.get(data, {}), LEVERS[lever], suggested)
+    base = merged(BASES.get(data, {}), LEVERS[on])
+    settings = changed(base, LEVERS[lever], suggested)
     started = time.perf_counter()
     found = method("yinyan")(Task(split, seed, settings, "cpu")).validation
     return {
         "data": data,
         "seed": seed,
         "lever": lever,
+        "on": on,
         "settings": settings,
         "validation": found,
         "seconds": time.perf_counter() - started,
     }
 
 
-def table(rows: list[dict[str, Any]], data: str) -> list[tuple[str, ...]]:
+def table(rows: list[dict[str, Any]], data: str, on: str) -> list[tuple[str, ...]]:
     """One line a lever: runs, mean, gain over the base on the same splits, and its error."""
-    of = {(row["lever"], row["seed"]): row for row in rows if row["data"] == data}
-    base = {seed: row["validation"] for (lever, seed), row in of.items() if lever == "as suggested"}
+    of = {(row["lever"], row["seed"]): row for row in rows if (row["data"], row.get("on", BASE)) == (data, on)}
+    base = {seed: row["validation"] for (lever, seed), row in of.items() if lever == BASE}
     lines = []
     for lever in LEVERS:
         mine = {seed: row for (name, seed), row in of.items() if name == lever}
@@ -141,6 +140,9 @@ def main() -> None:
     parser.add_argument("--data", default="cora")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--levers", nargs="+", choices=list(LEVERS), default=list(LEVERS), metavar="NAME")
+    parser.add_argument(
+        "--on", choices=list(LEVERS), default=BASE, metavar="NAME", help="the lever that the others add to"
+    )
     parser.add_argument("--names", action="store_true", help="print the names of the levers")
     parser.add_argument("--keep", type=Path, default=Path("levers.jsonl"), help="where finished runs are kept")
     options = parser.parse_args()
@@ -152,17 +154,17 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep.exists() else []
     rows = [json.loads(line) for line in lines]
-    done = {(row["data"], row["seed"], row["lever"]) for row in rows}
+    done = {(row["data"], row["seed"], row["lever"], row.get("on", BASE)) for row in rows}
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for lever in options.levers:
-            if (options.data, seed, lever) not in done:
-                rows.append(run(options.data, seed, lever))
+            if (options.data, seed, lever, options.on) not in done:
+                rows.append(run(options.data, seed, lever, options.on))
                 with options.keep.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
     if options.json:
         common.print_json([row for row in rows if row["data"] == options.data])
         return
-    common.print_table(("lever", "runs", "validation", "gain", "±", "seconds"), table(rows, options.data))
+    common.print_table(("lever", "runs", "validation", "gain", "±", "seconds"), table(rows, options.data, options.on))
 
 
 if __name__ == "__main__":
