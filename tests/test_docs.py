@@ -100,4 +100,4 @@ def test_committed_results_are_those_of_their_recipes(file: Path) -> None:
             assert [r["seed"] for r in results] == list(range(len(results)))
             for result in results:
                 assert result["protocol"].startswith(f"{place.data} / {protocol} / ")
-                assert result["protocol"].endswith(f"{recipe.metric} / seed {result['seed']}")
+                assert result["protocol"].endswith(f"{place.metric or recipe.metric} / seed {result['seed']}")
