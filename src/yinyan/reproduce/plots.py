@@ -31,7 +31,7 @@ def draw(recipe: Recipe, results: Sequence[Result]) -> bytes:
     axes = figure.subplots(1, len(names), squeeze=False, sharey=not recipe.x_label)[0]
     for axis, data in zip(axes, names, strict=True):
         (_curves if recipe.x_label else _bars)(axis, recipe, results, data)
-        axis.set_title(data)
+        axis.set_title(_panel(recipe, data))
         axis.spines[["top", "right"]].set_visible(False)
     handles, labels = axes[0].get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
@@ -40,6 +40,12 @@ def draw(recipe: Recipe, results: Sequence[Result]) -> bytes:
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=110)
     return picture.getvalue()
+
+
+def _panel(recipe: Recipe, data: str) -> str:
+    """The data set, with its metric where that is not the table's."""
+    own = {place.metric for row in recipe.rows for place in row.places if place.data == data and place.metric}
+    return f"{data}, {', '.join(sorted(own))}" if own else data
 
 
 def _curves(axis: Any, recipe: Recipe, results: Sequence[Result], data: str) -> None:
