@@ -27,6 +27,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from yinyan.ordering import local_order
+
 DEGREE_EXPONENT = 2.5
 SIZE_EXPONENT = 2.0
 WITHIN = 0.8  # share of links drawn inside a community
@@ -44,6 +46,11 @@ class Synthetic(NamedTuple):
 def synthetic(num_nodes: int, num_links: int, seed: int) -> Tensor:
     """(m, 2) distinct undirected pairs without self pairs."""
     return drawn(num_nodes, num_links, seed).pairs
+
+
+def in_local_order(pairs: Tensor, num_nodes: int) -> Tensor:
+    """The pairs after nodes were moved as training moves them (`training.node_order`)."""
+    return torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))[pairs]
 
 
 def drawn(num_nodes: int, num_links: int, seed: int) -> Synthetic:

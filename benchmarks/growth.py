@@ -33,11 +33,10 @@ from torch import Tensor
 
 import common
 from common import Times
-from graphs import synthetic
+from graphs import in_local_order, synthetic
 from yinyan.allocation import held_memory
 from yinyan.encoder import Encoder
 from yinyan.messages import MessageGraph
-from yinyan.ordering import local_order
 from yinyan.settings import EncoderSettings
 
 
@@ -99,8 +98,7 @@ def timed(shapes: list[Shape], repeats: int) -> list[dict[str, float]]:
         key = shape.nodes, shape.links
         if key not in graphs:
             pairs = synthetic(*key, seed=0)
-            place = torch.from_numpy(np.argsort(local_order(pairs.numpy(), shape.nodes)))
-            graphs[key] = MessageGraph.from_pairs(place[pairs], shape.nodes)
+            graphs[key] = MessageGraph.from_pairs(in_local_order(pairs, shape.nodes), shape.nodes)
     tasks = {str(shape): Step(shape, graphs[shape.nodes, shape.links]) for shape in shapes}
     times = Times()
     times.run(tasks, repeats)

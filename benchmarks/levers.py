@@ -1,6 +1,6 @@
 """What each lever brings on validation links: one change of the settings at a time, against the settings as suggested.
 
-YINYAN_DATA=/data python benchmarks/levers.py --data cora --seeds 3                  # all levers: hours
+YINYAN_DATA=/data python benchmarks/levers.py --data cora --seeds 3 --picture levers.png   # all levers: hours
 YINYAN_DATA=/data python benchmarks/levers.py --data citeseer --levers sketches "no negatives" --keep runs.jsonl
 YINYAN_DATA=/data python benchmarks/levers.py --data cora --on "sketches of 64"       # each lever on top of that one
 python benchmarks/levers.py --names                                                  # what there is to try
@@ -25,6 +25,7 @@ import torch
 
 import common
 from yinyan.datasets import load
+from yinyan.defaults import suggest
 from yinyan.peers import Task, method
 from yinyan.peers.contract import merged
 from yinyan.protocol import make_split
@@ -98,8 +99,6 @@ def changed(base: Change, change: Change, suggested: Any) -> Change:
 
 
 def run(data: str, seed: int, lever: str, on: str) -> dict[str, Any]:
-    from yinyan.defaults import suggest
-
     split = make_split(load(data), "clean", seed)
     suggested = suggest(split.graph, len(split.train_targets)).settings
     base = merged(BASES.get(data, {}), LEVERS[on])
@@ -161,10 +160,14 @@ def main() -> None:
                 rows.append(run(options.data, seed, lever, options.on))
                 with options.keep.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
+    found = table(rows, options.data, options.on)
+    if options.picture:
+        bars = {line[0]: float(line[2]) for line in found}
+        common.bars(options.picture, bars, title=f"{options.data}, on '{options.on}'", label="validation", line=None)
     if options.json:
         common.print_json([row for row in rows if row["data"] == options.data])
         return
-    common.print_table(("lever", "runs", "validation", "gain", "±", "seconds"), table(rows, options.data, options.on))
+    common.print_table(("lever", "runs", "validation", "gain", "±", "seconds"), found)
 
 
 if __name__ == "__main__":

@@ -10,18 +10,16 @@ its parts leave of it. Last come what a layer's links cost in the order given, a
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 import common
-from graphs import synthetic
+from graphs import in_local_order, synthetic
 from yinyan import native
 from yinyan.allocation import held_memory
 from yinyan.block_sampling import _Plan, draw_block_pairs
 from yinyan.encoder import Encoder
 from yinyan.energy import linear_layers
 from yinyan.messages import MessageGraph
-from yinyan.ordering import local_order
 from yinyan.propagation import EdgeStructure
 from yinyan.sampling import draw_pairs
 from yinyan.settings import EncoderSettings
@@ -54,8 +52,7 @@ def main() -> None:
 def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
     generator = torch.Generator().manual_seed(0)
     pairs = synthetic(num_nodes, num_links, 0)
-    place = torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))
-    messages = MessageGraph.from_pairs(place[pairs], num_nodes)
+    messages = MessageGraph.from_pairs(in_local_order(pairs, num_nodes), num_nodes)
     settings = EncoderSettings(
         inputs="features", hidden_size=size, num_steps=2, expected_negatives=False, sampler="blocks",
         feature_dropout=0.0, dropout=0.0, output_norm=False,

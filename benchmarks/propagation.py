@@ -42,30 +42,33 @@ import argparse
 import functools
 import math
 import statistics
-import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 import common
 from common import Times
-from graphs import synthetic
+from layer_cases import (
+    NUM_STEPS,
+    STEP_SIZE,
+    Case,
+    demand_equal,
+    forward_and_backward,
+    settings,
+    without_gradients,
+)
+from pyg import MATMUL, gcn_finalists, gcn_tasks, ordered_gcn_tasks
 from yinyan.allocation import held_memory
-from yinyan.descent import LinearLayers, descend
+from yinyan.descent import descend
 from yinyan.encoder import Encoder
-from yinyan.energy import EnergyTerms, linear_layers
-from yinyan.messages import MessageGraph
-from yinyan.ordering import local_order
+from yinyan.energy import linear_layers
 from yinyan.settings import EncoderSettings
 
-NUM_STEPS, STEP_SIZE, HIDDEN_SHARE = 2, 0.3, 0.1
 HEADLINES = (
     "layer_over_stream",
     "forward_over_gcn",
@@ -94,7 +97,6 @@ RATIOS = {  # ours over theirs, by the names of the measured parts
 }
 ON_SMALL = ("step_over_scatter",)
 SMALLER = 50
-MATMUL = "EdgeIndex.matmul"
 ONCE_IF_QUICK = (
     "plain_step",
     "symmetric_step",
@@ -113,60 +115,6 @@ ALSO_DRAWN = ("forward_over_ordered_gcn", "forward_expected_over_gcn", "step_ove
 STREAM_BYTES = 2**30
 
 
-@dataclass(frozen=True)
-class Case:
-    """A graph and everything on it that several parts need."""
-
-    pairs: Tensor  # (m, 2) as they came
-    messages: MessageGraph  # the same in local order
-    order_seconds: float
-    features: Tensor  # (n, d)
-    f: Tensor  # (n, d)
-    y: Tensor  # (n, d), other than f: a layer in the midst of a descent reads both
-    cotangent: Tensor  # (n, d)
-    hidden: Tensor  # (m,)
-    terms: EnergyTerms  # nothing hidden, sampled negatives, a constant repulsion
-
-    @classmethod
-    def make(cls, num_nodes: int, num_links: int, size: int, seed: int) -> Case:
-        generator = torch.Generator().manual_seed(seed)
-        pairs = synthetic(num_nodes, num_links, seed)
-        started = time.perf_counter()
-        place = torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))
-        order_seconds = time.perf_counter() - started
-        messages = MessageGraph.from_pairs(place[pairs], num_nodes)
-        dense = [torch.randn(num_nodes, size, generator=generator) for _ in range(4)]
-        hidden = torch.rand(num_links, generator=generator) < HIDDEN_SHARE
-        terms = messages.terms(settings(size), torch.tensor([0.3]), generator)
-        return cls(pairs, messages, order_seconds, *dense, hidden, terms)
-
-    @property
-    def size(self) -> int:
-        return self.f.shape[1]
-
-    def layers(self, num_steps: int) -> LinearLayers:
-        return linear_layers(self.terms, STEP_SIZE, num_steps)
-
-    def entries(self) -> int:
-        """Stored entries of both matrices."""
-        return sum(graph.columns.numel() for graph in self.layers(1).graphs)  # type: ignore[attr-defined]
-
-
-def settings(size: int, **changes: Any) -> EncoderSettings:
-    """K = 1 sampled negatives, f linear; the rest as it comes."""
-    values: dict[str, Any] = {
-        "inputs": "features",
-        "hidden_size": size,
-        "num_steps": NUM_STEPS,
-        "step_size": STEP_SIZE,
-        "num_negatives": 1,
-        "sampler": "blocks",
-        "expected_negatives": False,
-        "output_norm": False,
-    }
-    return EncoderSettings(**(values | changes))
-
-
 # ours
 
 
@@ -179,7 +127,7 @@ def our_layers(case: Case) -> dict[str, common.Task]:
     one_uniform = linear_layers(case.messages.terms(uniform, repulsion, generator), STEP_SIZE, 1)
 
     def sampling(chosen: EncoderSettings) -> common.Task:
-        return _no_grad(lambda: case.messages._non_links(chosen, repulsion, generator, None, len(case.hidden)))
+        return without_gradients(lambda: case.messages._non_links(chosen, repulsion, generator, None, len(case.hidden)))
 
     def step() -> Tensor | None:
         f = case.f.detach().requires_grad_()
@@ -187,9 +135,9 @@ def our_layers(case: Case) -> dict[str, common.Task]:
         return f.grad
 
     return {
-        "layer": _no_grad(lambda: descend(case.f, one, start=case.y)),
-        "layer_half": _no_grad(lambda: descend(half_f, one, start=half_y)),
-        "layer_global": _no_grad(lambda: descend(case.f, one_uniform, start=case.y)),
+        "layer": without_gradients(lambda: descend(case.f, one, start=case.y)),
+        "layer_half": without_gradients(lambda: descend(half_f, one, start=half_y)),
+        "layer_global": without_gradients(lambda: descend(case.f, one_uniform, start=case.y)),
         "sampling": sampling(settings(case.size)),
         "sampling_global": sampling(uniform),
         "step_given_terms": step,
@@ -209,11 +157,11 @@ def our_encoders(case: Case) -> dict[str, common.Task]:
         torch.manual_seed(0)
         encoder = Encoder(settings(case.size, **change), case.messages.num_nodes, case.size)
         embed = functools.partial(encoder, case.features, case.messages, negatives=generator, hidden=case.hidden)
-        tasks[f"forward{name}"] = _no_grad(embed)
+        tasks[f"forward{name}"] = without_gradients(embed)
         if name != "_global":
-            tasks[f"step{name}"] = _step(encoder, embed, case.cotangent)
+            tasks[f"step{name}"] = forward_and_backward(encoder, embed, case.cotangent)
         if not name:
-            tasks["forward_given_terms"] = _no_grad(functools.partial(_given_terms, encoder, case))
+            tasks["forward_given_terms"] = without_gradients(functools.partial(_given_terms, encoder, case))
     return tasks
 
 
@@ -277,140 +225,12 @@ def plain_tasks(case: Case) -> dict[str, common.Task]:
         return run
 
     return {
-        "plain_layer": _no_grad(lambda: csr(case.y, case.f)),
+        "plain_layer": without_gradients(lambda: csr(case.y, case.f)),
         "plain_step": step(csr),
         "symmetric_step": step(plain_layer(case, lambda k, y: _Symmetric.apply(matrices[k], y))),
-        "layer_embedding_bag": _no_grad(lambda: bag(case.y, case.f)),
+        "layer_embedding_bag": without_gradients(lambda: bag(case.y, case.f)),
         "scatter_step": step(plain_layer(case, scattered)),
     }
-
-
-# PyTorch Geometric
-
-
-class Gcn(nn.Module):
-    """Two graph convolutions with a relu between; `inputs` is what they are fed besides X."""
-
-    def __init__(self, make: Callable[[], nn.Module], inputs: tuple[Any, ...]) -> None:
-        super().__init__()
-        self.first, self.second = make(), make()
-        self.inputs = inputs
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.second(self.first(x, *self.inputs).relu(), *self.inputs)
-
-
-class MatmulConv(nn.Module):
-    """GCNConv through `EdgeIndex.matmul`, the one product of PyG that need not turn an undirected graph."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        from torch_geometric.nn import Linear
-
-        self.lin = Linear(size, size, bias=False, weight_initializer="glorot")
-        self.bias = nn.Parameter(torch.zeros(size))
-
-    def forward(self, x: Tensor, index: Any, scale: Tensor) -> Tensor:
-        return scale * index.matmul(scale * self.lin(x)) + self.bias
-
-
-def gcn_variants(case: Case, names: Collection[str] | None = None, *, ordered: bool = False) -> dict[str, Gcn]:
-    """The named ways to feed PyG an undirected graph, all with the same weights; what it refuses is left out."""
-    from torch_geometric import EdgeIndex
-    from torch_geometric.nn import GCNConv
-    from torch_geometric.nn.conv.gcn_conv import gcn_norm
-
-    n, d, pairs = case.messages.num_nodes, case.size, case.messages.pairs if ordered else case.pairs
-    both = torch.cat([pairs, pairs.flip(1)]).T.contiguous()
-    weighted, weights = gcn_norm(both, num_nodes=n)
-    order = torch.argsort(weighted[0] * n + weighted[1])
-    (rows, columns), values = weighted[:, order], weights[order]
-    degrees = torch.bincount(rows, minlength=n)
-    indptr = F.pad(degrees.cumsum(0), (1, 0))
-    normalised = functools.partial(GCNConv, d, d, normalize=False)
-
-    def csr(kind: torch.dtype) -> Gcn:
-        return Gcn(normalised, (torch.sparse_csr_tensor(indptr.to(kind), columns.to(kind), values, (n, n)),))
-
-    def index(order: str) -> Any:
-        ends = torch.stack([columns, rows] if order == "col" else [rows, columns])
-        return EdgeIndex(ends, sparse_size=(n, n), sort_order=order, is_undirected=True).fill_cache_()
-
-    scale = degrees.float().rsqrt()[:, None]
-    makers: dict[str, Callable[[], Gcn]] = {
-        "edge_index, cached": lambda: Gcn(lambda: GCNConv(d, d, cached=True), (both,)),
-        "sparse csr, 64-bit": lambda: csr(torch.int64),
-        "sparse csr, 32-bit": lambda: csr(torch.int32),
-        "EdgeIndex": lambda: Gcn(normalised, (index("col"), values)),
-        MATMUL: lambda: Gcn(lambda: MatmulConv(d), (index("row"), scale)),
-    }
-    made: dict[str, Gcn] = {}
-    for name, make in makers.items():
-        if names is not None and name not in names:
-            continue
-        torch.manual_seed(0)
-        try:
-            made[name] = make()
-        except (RuntimeError, ValueError, NotImplementedError) as error:
-            print(f"left out: PyG refuses '{name}' ({error})", file=sys.stderr)
-            continue
-        made[name].load_state_dict(next(iter(made.values())).state_dict())
-    return made
-
-
-def gcn_tasks(case: Case, names: Sequence[str] | None = None) -> dict[str, common.Task]:
-    """The forward pass and the step of each variant."""
-    tasks: dict[str, common.Task] = {}
-    wanted = None if names is None else {name.split(": ")[1] for name in names}
-    for name, model in gcn_variants(case, wanted).items():
-        embed = functools.partial(model, case.features)
-        tasks[f"gcn_forward: {name}"] = _no_grad(embed)
-        tasks[f"gcn_step: {name}"] = _step(model, embed, case.cotangent)
-    return tasks if names is None else {name: tasks[name] for name in names}
-
-
-def ordered_gcn_tasks(case: Case, names: Sequence[str]) -> dict[str, common.Task]:
-    """The named forward passes of PyG's own layers, on the graph in our order."""
-    wanted = {name.split(": ")[1] for name in names if name.startswith("gcn_forward") and MATMUL not in name}
-    variants = gcn_variants(case, wanted, ordered=True)
-    return {
-        f"ordered_gcn_forward: {name}": _no_grad(functools.partial(model, case.features))
-        for name, model in variants.items()
-    }
-
-
-def gcn_finalists(small: Case) -> tuple[list[str], Times]:
-    """Which variants come near the best on a small graph, passes and steps apart.
-
-    By one thread: on a busy machine the threads of OpenMP wait for each other, and which variant is struck is chance.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    tasks, times = gcn_tasks(small), Times()
-    results = {}
-    for name, task in list(tasks.items()):
-        try:
-            results[name] = task()  # normalises, and fills caches
-        except (RuntimeError, NotImplementedError) as error:
-            print(f"left out: '{name}' fails ({error})", file=sys.stderr)
-            tasks.pop(name)
-    times.run(tasks, 1, warm_up=0)
-    chosen = []
-    for kind in ("gcn_forward", "gcn_step"):
-        names = [name for name in tasks if name.startswith(kind)]
-        _demand_equal(*(results[name] for name in names), what="PyG's variants")
-        near = _within(times, names, 4)
-        times.run({name: tasks[name] for name in near}, 4, warm_up=0)
-        chosen += _within(times, near, 1.5)
-        layers_of_pyg = [name for name in names if MATMUL not in name]
-        chosen += [name for name in _within(times, layers_of_pyg, 1.0) if name not in chosen]
-    torch.set_num_threads(threads)
-    return chosen, times
-
-
-def _within(times: Times, names: Sequence[str], factor: float) -> list[str]:
-    best = min(times.least(name) for name in names)
-    return [name for name in names if times.least(name) <= factor * best]
 
 
 # the run
@@ -430,8 +250,8 @@ def measure(num_nodes: int, num_links: int, size: int, *, repeats: int, deadline
     small = Case.make(max(100, num_nodes // SMALLER), max(500, num_links // SMALLER), size, seed=0)
     finalists, small_times = gcn_finalists(small)
     tasks = our_layers(small) | plain_tasks(small)
-    _demand_equal(tasks["layer"](), tasks["plain_layer"](), tasks["layer_embedding_bag"](), what="layers")
-    _demand_equal(tasks["step_given_terms"](), tasks["plain_step"](), tasks["symmetric_step"](), what="gradients")
+    demand_equal(tasks["layer"](), tasks["plain_layer"](), tasks["layer_embedding_bag"](), what="layers")
+    demand_equal(tasks["step_given_terms"](), tasks["plain_step"](), tasks["symmetric_step"](), what="gradients")
     small_times.run({name: tasks[name] for name in ("step_given_terms", "scatter_step")}, 2, warm_up=0)
 
     case = Case.make(num_nodes, num_links, size, seed=0)
@@ -495,33 +315,6 @@ def sizes(case: Case) -> dict[str, int]:
         "layers": NUM_STEPS,
         "negatives": 1,
     }
-
-
-def _no_grad(task: common.Task) -> common.Task:
-    def run() -> object:
-        with torch.no_grad():
-            return task()
-
-    return run
-
-
-def _step(model: nn.Module, embed: Callable[[], Tensor], cotangent: Tensor) -> common.Task:
-    """Forward and backward; returns the gradient of the largest weight."""
-
-    def run() -> Tensor | None:
-        model.zero_grad(set_to_none=True)
-        embed().backward(cotangent)
-        return max(model.parameters(), key=Tensor.numel).grad
-
-    return run
-
-
-def _demand_equal(first: Any, *others: Any, what: str) -> None:
-    """A benchmark of two things that differ would say nothing."""
-    for other in others:
-        gap = float((first - other).abs().max() / first.abs().max())
-        if gap > 1e-4:
-            raise SystemExit(f"{what} differ by {gap:.2g} of their largest entry: nothing was measured")
 
 
 def show(result: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """What the way of drawing non-links costs in accuracy on validation links.
 
 YINYAN_DATA=/data python benchmarks/samplers.py                     # Pubmed and a synthetic graph
-python benchmarks/samplers.py --data synthetic --epochs 10 --seeds 2 --json
+python benchmarks/samplers.py --data synthetic --epochs 10 --seeds 2 --json --picture samplers.png
 
 expected         The mean of all negative graphs, which is the default.
 global           Both ends drawn uniformly, one non-link a link.
@@ -76,8 +76,13 @@ def main() -> None:
     for name in options.data:
         graph = load("pubmed") if name == "pubmed" else numbered_by_communities(20_000, 200_000)
         result[name] = measured(graph, options.epochs, options.seeds)
+    if options.picture:
+        bars = {
+            f"{data}, {name}": statistics.mean(result[data][name]["hits"]) for data in options.data for name in SAMPLERS
+        }
+        common.bars(options.picture, bars, title="Validation", label="Hits@10%", line=None)
     if options.json:
-        common.print_json(result)
+        common.print_json(result | common.machine())
         return
     for name in options.data:
         rows = [

@@ -1,7 +1,7 @@
 """What sketches cost at inference: embedding all nodes, scoring pairs, and bytes a node.
 
 python benchmarks/sketches.py            # 100,000 nodes, 1 million links, 256 dimensions
-python benchmarks/sketches.py --json
+python benchmarks/sketches.py --json --picture sketches.png
 
 Parts take turns, the fastest of five calls counts; ratios are to the model without sketches in the same run. Scored are
 200,000 random pairs of stored rows by a HadamardMLP of two layers.
@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 import common
-from graphs import synthetic
+from graphs import in_local_order, synthetic
 from yinyan.allocation import held_memory
 from yinyan.decoder import build_decoder
 from yinyan.embedding import embed_all
 from yinyan.encoder import Encoder
 from yinyan.messages import MessageGraph
-from yinyan.ordering import local_order
 from yinyan.settings import DecoderSettings, EncoderSettings
 from yinyan.training import decode
 
 SIZES = (0, 32, 64, 128, 256)
 REPEATS = 5
+PARTS = ("embed", "score", "bytes")
 
 
 def main() -> None:
@@ -39,6 +38,11 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     with held_memory():
         rows = measure(options.nodes, options.links, options.size, options.pairs)
+    if options.picture:
+        bars = {
+            f"{name}, sketch {row['sketch']}": row[f"{name}_ratio"] for name in PARTS for row in rows if row["sketch"]
+        }
+        common.bars(options.picture, bars, title="With sketches", label="ratio to the model without")
     if options.json:
         common.print_json({"rows": rows} | common.machine())
         return
@@ -49,9 +53,8 @@ def main() -> None:
 
 def measure(num_nodes: int, num_links: int, size: int, num_pairs: int) -> list[dict[str, Any]]:
     generator = torch.Generator().manual_seed(0)
-    pairs = synthetic(num_nodes, num_links, 0)
-    place = torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))
-    messages = MessageGraph.from_pairs(place[pairs], num_nodes)
+    pairs = in_local_order(synthetic(num_nodes, num_links, 0), num_nodes)
+    messages = MessageGraph.from_pairs(pairs, num_nodes)
     x = torch.randn(num_nodes, size, generator=generator)
     asked = torch.randint(num_nodes, (num_pairs, 2), generator=generator)
     tasks: dict[str, common.Task] = {}
