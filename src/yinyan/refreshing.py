@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -16,6 +15,7 @@ from yinyan.allocation import held_memory
 from yinyan.encoder import Encoder
 from yinyan.energy import EnergyTerms
 from yinyan.errors import InputError, SettingsError
+from yinyan.live_rows import csr_of, renew, row_blocks, rows_product
 from yinyan.messages import MessageGraph
 from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator, inverse_or_zero, merged
 from yinyan.randomness import Streams
@@ -25,8 +25,6 @@ from yinyan.sketches import sketch_width
 __all__ = ["LiveEmbeddings"]
 
 Rows = NDArray[np.int64]
-
-_BLOCK_ROWS = 16_384
 
 
 class LiveEmbeddings:
@@ -227,7 +225,7 @@ class LiveEmbeddings:
         width = settings.hidden_size + sketch_width(settings.sketch_size)
         self._embeddings = torch.empty(n, width, dtype=self._dtype)
         self._finish(everyone)
-        self._sketch(everyone, everyone)
+        self._renew_sketches(everyone, everyone)
 
     def _freeze(self, terms: EnergyTerms) -> None:
         """Keep the negative part: one sparse matrix for all samples, or U, its core and, later, the sums."""
@@ -307,7 +305,7 @@ class LiveEmbeddings:
         changed = self._union(
             near, none if features_of is None else features_of
         )  # new nodes have a sketch to begin with
-        self._sketch(ends, changed)
+        self._renew_sketches(ends, changed)
         return self._union(rows, changed)
 
     def _union(self, *parts: NDArray[Any]) -> Rows:
@@ -321,7 +319,7 @@ class LiveEmbeddings:
 
     def _compute(self, t: int, rows: Rows) -> None:
         """Rows of Y(t+1) from Y(t)."""
-        for block in _blocks(rows):
+        for block in row_blocks(rows):
             self._layers[t + 1][torch.from_numpy(block)] = self._next(t, block)
 
     def _next(self, t: int, rows: Rows) -> Tensor:
@@ -331,12 +329,12 @@ class LiveEmbeddings:
         values *= self._scale.take(columns)
         values *= np.repeat(self._scale[rows], np.diff(indptr))
         matrices = [
-            _csr(np.arange(rows.size + 1), rows, self._own[rows]),
-            _csr(indptr, columns, values, self._step * self._encoder.settings.attraction),
+            csr_of(np.arange(rows.size + 1), rows, self._own[rows]),
+            csr_of(indptr, columns, values, self._step * self._encoder.settings.attraction),
         ]
         if self._non_links is not None:
             indptr, slots = self._non_links.entries(rows)
-            matrices.append(_csr(indptr, self._non_links.columns.take(slots), self._non_links.values.take(slots)))
+            matrices.append(csr_of(indptr, self._non_links.columns.take(slots), self._non_links.values.take(slots)))
         index = torch.from_numpy(rows)
         x, f, base = self._layers[t], self._layers[0][index], torch.from_numpy(self._anchor[rows])
         low_rank = None if self._left is None else (self._left[index], self._sums[t])
@@ -346,7 +344,7 @@ class LiveEmbeddings:
             return out
         total: Tensor = base[:, None] * f.to(self._dtype)
         for matrix in matrices:
-            total += _product(matrix, x)
+            total += rows_product(matrix, x)
         if low_rank is not None:
             total += low_rank[0] @ low_rank[1]
         return total.to(self._stored)
@@ -354,34 +352,14 @@ class LiveEmbeddings:
     def _finish(self, rows: Rows) -> None:
         """Rows of what is shown, from Y(T)."""
         size = self._encoder.settings.hidden_size
-        for block in torch.from_numpy(rows).split(_BLOCK_ROWS):
+        for block in map(torch.from_numpy, row_blocks(rows)):
             self._embeddings[block, :size] = self._encoder.finish(self._layers[-1][block].to(self._dtype))
 
-    def _sketch(self, ends: Rows, rows: Rows) -> None:
+    def _renew_sketches(self, ends: Rows, rows: Rows) -> None:
         """Sketches of some rows, where no nodes but `ends` have other neighbours than before."""
-        sketches, first = self._encoder.sketches, self._encoder.settings.hidden_size
-        if sketches is None:
-            return
-        near, scarce, far, degree = self._embeddings[:, first:].split([sketches.size] * 3 + [1], dim=1)
-        signs = sketches.signs(self.num_nodes, self._embeddings.device).to(self._dtype)
-        degrees = torch.from_numpy(self._links.length[: self.num_nodes]).to(self._dtype)
-        for block in _blocks(ends):
-            near[torch.from_numpy(block)] = _product(self._ones(block), signs)
-        for block in _blocks(rows):
-            index, matrix = torch.from_numpy(block), self._ones(block)
-            few = inverse_or_zero(degrees[matrix.columns]).sqrt()
-            scarce[index] = _product(matrix._replace(values=few), signs)
-            far[index] = _product(matrix, near) - degrees[index, None] * signs[index]
-            degree[index] = degrees[index, None].log1p()
-
-    def _ones(self, rows: Rows) -> native.Csr:
-        """Some rows of A: a link counts once, whatever its weight."""
-        indptr, slots = self._links.entries(rows)
-        return _csr(indptr, self._links.columns.take(slots), np.ones(slots.size, dtype=self._scale.dtype))
-
-
-def _blocks(rows: Rows) -> Iterator[Rows]:
-    return (rows[first : first + _BLOCK_ROWS] for first in range(0, rows.size, _BLOCK_ROWS))
+        if self._encoder.sketches is not None:
+            stored = self.embeddings[:, self._encoder.settings.hidden_size :]
+            renew(self._encoder.sketches, stored, self._links, ends, rows)
 
 
 def _negative_degrees(terms: EnergyTerms) -> NDArray[np.float64]:
@@ -408,22 +386,6 @@ def _integers(values: Any, name: str, dimensions: int) -> Rows:
 
 def _inverse(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return inverse_or_zero(torch.from_numpy(x)).numpy()
-
-
-def _csr(indptr: Rows, columns: NDArray[Any], values: NDArray[Any], factor: float = 1.0) -> native.Csr:
-    begins, places = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (indptr, columns))
-    return native.Csr(begins, places, torch.from_numpy(values), factor)
-
-
-def _product(matrix: native.Csr, x: Tensor) -> Tensor:
-    """Some rows of a product, by torch: only the rows of x that are needed are read."""
-    needed, places = torch.unique(matrix.columns, return_inverse=True)
-    if not needed.numel():
-        return matrix.values.new_zeros(matrix.indptr.numel() - 1, x.shape[1])
-    weights, rows = matrix.factor * matrix.values, x[needed].to(matrix.values.dtype)
-    return F.embedding_bag(
-        places, rows, matrix.indptr.long(), mode="sum", per_sample_weights=weights, include_last_offset=True
-    )
 
 
 def _projected(y: Tensor, factors: Tensor) -> Tensor:
