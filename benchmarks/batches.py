@@ -116,7 +116,7 @@ def measured(split: Split, epochs: int | None, seeds: int) -> dict[str, dict[str
     suggested = suggest(split.graph, len(split.train_targets)).settings
     epochs = epochs or suggested.training.epochs
     fixed = {"epochs": epochs, "patience": 0, "evaluate_every": max(1, epochs // 20)}
-    settings = variants(suggested.updated({"training": fixed}))
+    settings = variants(suggested.updated({"encoder": {"sketch_size": 0}, "training": fixed}))  # clusters have none
     runs: dict[str, list[tuple[TrainingState, float]]] = {name: [] for name in settings}
     run(split, data, settings["whole"].updated({"training": {"epochs": 1}}), 0)  # unmeasured: the first is slower
     for seed in range(seeds):

@@ -24,10 +24,11 @@ from typing import Any
 import torch
 
 import common
+import variants
 from yinyan.datasets import load
 from yinyan.defaults import suggest
 from yinyan.peers import Task, method
-from yinyan.peers.contract import merged
+from yinyan.peers.contract import merged, trained
 from yinyan.protocol import make_split
 
 Change = dict[str, dict[str, Any]]
@@ -82,6 +83,12 @@ LEVERS: dict[str, Change] = {
     "little decay": {"training": {"weight_decay": 0.05}},
     "less dropout": {"encoder": {"feature_dropout": 0.5, "dropout": 0.3}, "decoder": {"dropout": 0.3}},
     "targets not masked": {"training": {"mask_targets": False}},
+    # other ways down (variants.py)
+    "momentum": {},
+    "Chebyshev": {},
+    "minimum": {"encoder": {"num_negatives": 0}},
+    "learned steps": {},
+    "learned anchoring": {},
 }
 _SHARES = ("batch_size", "epochs")  # given as shares of what is suggested
 
@@ -104,7 +111,9 @@ def run(data: str, seed: int, lever: str, on: str) -> dict[str, Any]:
     base = merged(BASES.get(data, {}), LEVERS[on])
     settings = changed(base, LEVERS[lever], suggested)
     started = time.perf_counter()
-    found = method("yinyan")(Task(split, seed, settings, "cpu")).validation
+    task = Task(split, seed, settings, "cpu")
+    build = variants.VARIANTS.get(lever)
+    found = (method("yinyan")(task) if build is None else trained(task, build)).validation
     return {
         "data": data,
         "seed": seed,

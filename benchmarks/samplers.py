@@ -51,7 +51,7 @@ def measured(graph: Graph, epochs: int, seeds: int) -> dict[str, dict[str, Any]]
     split = make_split(graph, "clean", 0)
     data = training_data(graph, split, CPU)
     fixed = {"epochs": epochs, "patience": 0, "evaluate_every": max(1, epochs // 10)}
-    base = suggest(graph, len(split.train_targets)).settings.updated({"training": fixed})
+    base = suggest(graph, len(split.train_targets)).settings.updated({"encoder": {"sketch_size": 0}, "training": fixed})
     found: dict[str, dict[str, Any]] = {name: {"seconds": [], "hits": [], "auc": []} for name in SAMPLERS}
     for seed in range(seeds):
         for name, change in SAMPLERS.items():

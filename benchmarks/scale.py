@@ -91,6 +91,7 @@ def training_parts(options: argparse.Namespace, pairs: Tensor) -> tuple[Model, T
                 "num_steps": options.layers,
                 "num_negatives": 1,
                 "expected_negatives": False,
+                "sketch_size": 0,
             },
             "decoder": {"width": options.size},
             "training": {"epochs": 1, "evaluate_every": 1},

@@ -250,7 +250,7 @@ def main() -> None:
     suggested = suggest(split.graph, len(split.train_targets)).settings
     patience = suggested.training.patience
     epochs = options.epochs or (15 if options.quick else suggested.training.epochs)
-    fixed = suggested.updated({"training": {"epochs": epochs, "patience": 0}})
+    fixed = suggested.updated({"encoder": {"sketch_size": 0}, "training": {"epochs": epochs, "patience": 0}})
     strange = {k: getattr(fixed.encoder, k) for k, v in _ASKED.items() if getattr(fixed.encoder, k) != v}
     if strange or fixed.decoder.depth != 2 or fixed.decoder.residual or fixed.decoder.norm or split.graph.directed:
         raise SystemExit(f"the plain model is not written for these settings: {strange or fixed.decoder}")

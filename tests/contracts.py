@@ -149,6 +149,7 @@ TINY: dict[str, dict[str, Any]] = {
         "num_negatives": 1,
         "sampler": "global",
         "expected_negatives": True,
+        "sketch_size": 0,
         "margin": None,
         "self_loops": False,
         "feature_dropout": 0.3,

@@ -82,12 +82,14 @@ def test_large_graphs_get_fewer_dimensions() -> None:
     assert many.settings.encoder.hidden_size > 128
     assert any("100,001 nodes: 128 dimensions" in reason for reason in few.reasons)
     assert not any("dimensions" in reason for reason in many.reasons)
+    assert (few.settings.encoder.sketch_size, many.settings.encoder.sketch_size) == (32, 64)
 
 
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_every_choice_has_its_reason(kind: str) -> None:
     reasons = suggest(GRAPHS[kind](), 1000).reasons
-    assert len(reasons) == 2
+    assert len(reasons) == 3
+    assert any(reason.startswith("sketches of 64: ") for reason in reasons)
     assert all(reason.strip() and "\n" not in reason for reason in reasons)
 
 

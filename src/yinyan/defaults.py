@@ -12,6 +12,8 @@ __all__ = ["Suggestion", "suggest"]
 
 
 _WIDE = 128  # feature columns from which they are taken to tell nodes apart
+_SKETCH, _LARGE_SKETCH = 64, 32  # dimensions of sketches, and from where memory counts on
+_LARGE = 100_000  # nodes
 _ORDERED_FROM = 50_000  # nodes: a wider matrix than the second cache holds
 _PARTS = 3  # of an epoch at least: each hides one part in so many of the links
 _LARGEST_BATCH = 16_384  # beyond, decoding its pairs and non-links outweighs the layers
@@ -47,7 +49,10 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
             f"{graph.features.shape[1]:,} features: too few to tell nodes apart, so embeddings are learned beside them"
         )
 
-    if graph.num_nodes > 100_000:
+    large = graph.num_nodes > _LARGE
+    encoder |= {"sketch_size": _LARGE_SKETCH if large else _SKETCH}
+    reasons.append(f"sketches of {encoder['sketch_size']}: what two nodes share is told beside what they are")
+    if large:
         encoder |= {"hidden_size": 128}
         decoder |= {"width": 128}
         reasons.append(f"{graph.num_nodes:,} nodes: 128 dimensions, to fit memory")

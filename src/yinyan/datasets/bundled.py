@@ -1,14 +1,20 @@
-"""Cora, from the data files of an installed package: a real graph without a download."""
+"""Graphs from the data files of an installed package: real ones without a download."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
 
+from yinyan.datasets.dataset import Size
 from yinyan.errors import MissingExtraError
 from yinyan.graph import Graph
 
-__all__ = ["bundled_cora"]
+__all__ = ["LASTFM_SIZES", "bundled_cora", "bundled_lastfm"]
+
+LASTFM_SIZES = {
+    "lastfm-friends": Size(nodes=1_892, edges=12_717),
+    "lastfm-listens": Size(nodes=1_892 + 17_632, edges=92_834),
+}
 
 
 def bundled_cora() -> Graph:
@@ -16,7 +22,7 @@ def bundled_cora() -> Graph:
 
     The papers' subjects, which are in the file too, are labels: the model does not see them.
     """
-    folder = _folder()
+    folder = _folder("cora")
     graph = Graph.from_table(
         folder / "cora_rels.parquet.gzip",
         source="sourceNodeId",
@@ -28,12 +34,24 @@ def bundled_cora() -> Graph:
     return graph
 
 
-def _folder() -> Path:
+def bundled_lastfm(name: str) -> Graph:
+    """LastFM (HetRec 2011), without features: friends among users, or which users listen to which artists.
+
+    How often a user listened is in the file too; links count alike, as the numbers span six orders of magnitude.
+    """
+    bipartite = name == "lastfm-listens"
+    file = "user_listen_artist_rels.parquet.gzip" if bipartite else "user_friend_df_directed.parquet.gzip"
+    return Graph.from_table(
+        _folder("lastfm") / file, source="sourceNodeId", target="targetNodeId", weight=False, bipartite=bipartite
+    )
+
+
+def _folder(name: str) -> Path:
     # found by path and never imported: its files are wanted, not its database client
     spec = find_spec("graphdatascience")
     folders = spec.submodule_search_locations if spec else None
     for folder in folders or ():
-        found = Path(folder) / "resources" / "cora"
+        found = Path(folder) / "resources" / name
         if found.is_dir():
             return found
-    raise MissingExtraError("the demo's data come with an extra: pip install 'yinyan[demo]'")
+    raise MissingExtraError("Cora (for the demo) and LastFM come with an extra: pip install 'yinyan[demo]'")

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from yinyan.datasets import collegemsg, ogb, planetoid, seal
+from yinyan.datasets.bundled import LASTFM_SIZES, bundled_lastfm
 from yinyan.datasets.dataset import Dataset, check_size
 from yinyan.datasets.heart import read_heart
 from yinyan.datasets.places import Places
@@ -82,12 +83,19 @@ def _collegemsg_graph(places: Places) -> Graph:
     return collegemsg.read_collegemsg(path or places.obtain(COLLEGEMSG) / collegemsg.FILES[0])
 
 
+def _lastfm(name: str, places: Places) -> Dataset:
+    graph = bundled_lastfm(name)
+    check_size(name, graph, None, LASTFM_SIZES[name])
+    return Dataset(name, graph, None, "hits@100")
+
+
 _READERS: dict[str, Callable[[str, Places], Dataset]] = {
     **dict.fromkeys(planetoid.SIZES, _planetoid),
     **dict.fromkeys((f"{kind}-{of}" for kind in ("fixed", "heart") for of in planetoid.SIZES), _heart),
     **dict.fromkeys(ogb.LAYOUTS, _ogb),
     **dict.fromkeys(seal.FILES, _seal),
     "collegemsg": _collegemsg,
+    **dict.fromkeys(LASTFM_SIZES, _lastfm),
 }
 
 NAMES = tuple(_READERS)

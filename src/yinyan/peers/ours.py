@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from yinyan.defaults import suggest
 from yinyan.peers.contract import Outcome, Task, trained
 
-__all__ = ["yinyan", "yinyan_without_negatives"]
+__all__ = ["yinyan", "yinyan_as_suggested", "yinyan_without_negatives"]
 
 
 def yinyan(task: Task) -> Outcome:
     """Energy descent with attraction and repulsion, and a decoder of two stored vectors."""
     return trained(task, None)
+
+
+def yinyan_as_suggested(task: Task) -> Outcome:
+    """What `LinkPredictor` trains if nothing is set, sketches and all."""
+    suggested = suggest(task.split.graph, len(task.split.train_targets)).settings
+    return trained(task, None, {"encoder": {"sketch_size": suggested.encoder.sketch_size}})
 
 
 def yinyan_without_negatives(task: Task) -> Outcome:

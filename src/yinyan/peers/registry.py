@@ -23,6 +23,7 @@ class Card(NamedTuple):
 METHODS = {
     "yinyan": Card("ours", "ours:yinyan", "energy descent with attraction and repulsion"),
     "yinyan-without-negatives": Card("ours", "ours:yinyan_without_negatives", "the same without repulsion (K = 0)"),
+    "yinyan-as-suggested": Card("ours", "ours:yinyan_as_suggested", "the same with sketches, as it comes"),
     "cn": Card("heuristic", "classical:cn", "common neighbours"),
     "aa": Card("heuristic", "classical:aa", "Adamic-Adar"),
     "ra": Card("heuristic", "classical:ra", "resource allocation"),
