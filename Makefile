@@ -23,8 +23,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 demo: $(VENV)/.demo
 	$(BIN)/yinyan demo --report yinyan-demo/report.html
 
+# a process of tests for each core, with one thread each
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -m 'not slow'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m 'not slow'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

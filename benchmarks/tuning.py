@@ -1,6 +1,7 @@
 """The same few candidates for every method, compared on validation links of the splits that are reported.
 
     python benchmarks/tuning.py --data cora citeseer --methods yinyan gae optimised-gae ncn ncnc
+    python benchmarks/tuning.py --data lastfm-friends collegemsg --methods gcn      # six others: there are no features
 
 Prints one line a candidate, and the best of each method and data set; the recipe `peers` holds what came of it. Test
 links are never scored here.
@@ -31,6 +32,14 @@ CANDIDATES: dict[str, Settings] = {
     "deep, half of the features dropped": {**_DEEP, "encoder": {"dropout": 0.1, "feature_dropout": 0.5}},
     "deep, little decay": {**_DEEP, "training": {"weight_decay": 0.05}},
 }
+WITHOUT_FEATURES: dict[str, Settings] = {
+    "own": {},
+    "deep": _DEEP,
+    "little decay": {"training": {"weight_decay": 0.05}},
+    "deep, little decay": CANDIDATES["deep, little decay"],
+    "one layer": {"encoder": {"num_steps": 1}},
+    "two layers": {"encoder": {"num_steps": 2}},
+}
 
 
 def main() -> None:
@@ -47,8 +56,9 @@ def main() -> None:
     found = {(row["data"], row["method"], row["candidate"]): row["validation"] for row in kept}
     for data in options.data:
         split = make_split(load(data), "clean", options.seed)
+        candidates = WITHOUT_FEATURES if split.graph.features is None else CANDIDATES
         for name in options.methods:
-            for candidate, settings in CANDIDATES.items():
+            for candidate, settings in candidates.items():
                 if (data, name, candidate) in found:
                     continue
                 started = time.perf_counter()
@@ -59,7 +69,7 @@ def main() -> None:
                     lines.write(json.dumps(row) + "\n")
                 print(json.dumps(row), file=sys.stderr, flush=True)
                 found[data, name, candidate] = score
-            best = max(CANDIDATES, key=lambda c: found[data, name, c])
+            best = max(candidates, key=lambda c: found[data, name, c])
             print(f"{data:10} {name:15} {best:36} {found[data, name, best]:.4f}")
 
 
