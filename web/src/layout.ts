@@ -32,6 +32,11 @@ function restLength({ link }: Spring): number {
   return link.known ? 95 : 150;
 }
 
+/** Links among others only lean nodes to each other: stiff ones would draw the centre's links into one bundle. */
+function stiffness({ link }: Spring): number {
+  return link.central ? 0.35 : 0.1;
+}
+
 /** Places for all nodes, with the centre at the origin; nodes start where they were before, if they were. */
 export function placesOf(scene: Scene, before: Places, aspect: number): Places {
   const shift = before.get(scene.centre) ?? { x: 0, y: 0 };
@@ -44,7 +49,7 @@ export function placesOf(scene: Scene, before: Places, aspect: number): Places {
   const springs = scene.links.map((link): Spring => ({ source: link.source, target: link.target, link }));
   const wide = Math.max(0.5, Math.min(2, aspect));
   forceSimulation(bodies)
-    .force("springs", forceLink<Body, Spring>(springs).id((body) => body.key).distance(restLength))
+    .force("springs", forceLink<Body, Spring>(springs).id((body) => body.key).distance(restLength).strength(stiffness))
     .force("apart", forceManyBody<Body>().strength((body) => body.charge).distanceMax(700))
     .force("room", forceCollide<Body>((body) => body.radius + 10))
     .force("left and right", forceX<Body>(0).strength(0.04 / wide))

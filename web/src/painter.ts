@@ -1,6 +1,6 @@
 /** A scene on canvas: known links solid, predicted ones dashed, width and colour by probability. */
 
-import { placedLabels, shortened, type Wish } from "./labels";
+import { placedLabels, shortened, type Frame, type Wish } from "./labels";
 import type { Places, Point } from "./layout";
 import { rampColour } from "./ramp";
 import { linkWidth, nodeRadius } from "./scales";
@@ -73,14 +73,14 @@ function paintNode(context: CanvasRenderingContext2D, node: SceneNode, look: Loo
   context.stroke();
 }
 
-function paintLabels(context: CanvasRenderingContext2D, wishes: Wish[], palette: Palette): void {
+function paintLabels(context: CanvasRenderingContext2D, wishes: Wish[], discs: Frame[], palette: Palette): void {
   context.font = FONT;
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.lineJoin = "round";
   context.globalAlpha = 1;
   context.setLineDash([]);
-  for (const label of placedLabels(wishes, (text) => context.measureText(text).width).reverse()) {
+  for (const label of placedLabels(wishes, (text) => context.measureText(text).width, discs).reverse()) {
     context.strokeStyle = palette.paper;
     context.lineWidth = 4;
     context.strokeText(label.text, label.x, label.y);
@@ -96,17 +96,20 @@ export function paintScene(context: CanvasRenderingContext2D, scene: Scene, look
     if (a !== undefined && b !== undefined) paintLink(context, link, look, [a, b]);
   }
   const wishes: Wish[] = [];
+  const discs: Frame[] = [];
   for (const node of [...scene.nodes].reverse()) {
     const place = look.places.get(node.key);
     if (place === undefined) continue;
     const [x, y] = look.viewport.toScreen(place.x, place.y);
     paintNode(context, node, look, x, y);
+    const radius = screenRadius(node, look.viewport.scale);
+    discs.push({ left: x - radius, right: x + radius, top: y - radius, bottom: y + radius });
     const certain = node.key === look.lit || node.role === "centre";
     const silent = look.faded(node.key) || (node.role === "far" && look.viewport.scale < NAMES_OF_ALL);
     if (silent && !certain) continue;
     const weight = ROLE_WEIGHT[node.role] + node.degree + (node.key === look.lit ? 1e7 : 0);
-    const below = y + screenRadius(node, look.viewport.scale) + 11;
-    wishes.push({ text: shortened(node.name, certain ? look.longest * 2 : look.longest), x, y: below, weight, certain });
+    const away = radius + 10;
+    wishes.push({ text: shortened(node.name, certain ? look.longest * 2 : look.longest), x, ys: [y + away, y - away], weight, certain });
   }
-  paintLabels(context, wishes, look.palette);
+  paintLabels(context, wishes, discs, look.palette);
 }

@@ -49,7 +49,7 @@ function paintFound(context: CanvasRenderingContext2D, points: Points, look: Poi
     const text = shortened(points.name(i), 32);
     const half = widthOf(text) / 2 + 4;
     const middle = Math.max(half, Math.min(width - half, x));
-    return { text, x: middle, y: y + 15, weight: i === lit ? 1 : 0, certain: i === lit };
+    return { text, x: middle, ys: [y + 15, y - 15], weight: i === lit ? 1 : 0, certain: i === lit };
   });
   context.lineWidth = 4;
   for (const label of placedLabels(wishes, widthOf).reverse()) {

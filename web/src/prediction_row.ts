@@ -37,7 +37,7 @@ export function nameLine(walk: HTMLElement, id: Id, name: string): HTMLElement {
 }
 
 export function scoreOf(score: number): HTMLElement {
-  return h("span", { class: "small number" }, `score ${figure(score)}`);
+  return h("span", { class: "small number" }, h("span", { class: "word" }, "score "), figure(score));
 }
 
 export class PredictionRow {

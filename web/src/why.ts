@@ -66,8 +66,7 @@ function told(explanation: Explanation): HTMLElement {
     body.length > 0 &&
       h(
         "table",
-        {},
-        h("caption", { class: "unseen" }, "Neighbours and how far each moved the score"),
+        { "aria-label": "Neighbours and how far each moved the score" },
         h("tbody", {}, ...body),
       ),
   );
