@@ -76,6 +76,15 @@ class LiveEmbeddings:
         """How many links there are now."""
         return self._links.num_entries // 2
 
+    @property
+    def table(self) -> Tensor | None:
+        """(n, ·) learned or random inputs of now, if the encoder has any."""
+        return None if self._table is None else self._table[: self.num_nodes]
+
+    def has_link(self, a: int, b: int) -> bool:
+        """Whether messages pass between two rows."""
+        return self._links.has(a, b)
+
     def drift(self) -> float:
         """Links that were not there at the build, or are no longer, as a share of those that were."""
         return len(self._moved) / max(1, self._links_at_build)
@@ -302,9 +311,7 @@ class LiveEmbeddings:
         self._finish(rows)
         if self._encoder.sketches is None:
             return rows
-        changed = self._union(
-            near, none if features_of is None else features_of
-        )  # new nodes have a sketch to begin with
+        changed = self._union(near, none if features_of is None else features_of)  # new nodes begin with a sketch
         self._renew_sketches(ends, changed)
         return self._union(rows, changed)
 

@@ -1,0 +1,120 @@
+"""What a question is answered from: a model and its graph as they stand at one moment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from yinyan.fitting import Fitted
+from yinyan.retrieval.exact import TopK, best
+from yinyan.service.names import Labels
+from yinyan.service.renewal import Inputs
+from yinyan.service.search import Search
+from yinyan.service.structure import Structure
+from yinyan.service.vectors import Vectors
+from yinyan.store import load_model
+
+__all__ = ["Finder", "Moment", "ScanFinder", "Served", "model_fingerprint", "served_model"]
+
+Rows = NDArray[np.int64]
+
+_BLOCK = 8_192  # rows scored at a time
+
+
+class Finder(Protocol):
+    """Names the best partners of a row."""
+
+    def top_k(self, moment: Moment, source: int, k: int, excluded: Rows, pool: Rows | None) -> TopK:
+        """The k best rows, best first, without the excluded ones; of `pool` (sorted) alone, if given."""
+        ...
+
+    def update(self, rows: Rows, vectors: Vectors) -> None:
+        """Some rows have changed, or are new."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What kind of index this is."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A model as it was saved, and what was made of it for serving."""
+
+    path: Path
+    fitted: Fitted
+    fingerprint: str
+    labels: Labels | None
+    search: Search
+    finder: Finder
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """A model, the links and nodes of now, their embeddings: nothing here ever changes."""
+
+    served: Served
+    version: int  # of the last change it has seen
+    structure: Structure
+    vectors: Vectors
+    inputs: Inputs
+    drift: float = 0.0
+
+
+class ScanFinder:
+    """Scores every permitted row."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        self._decoder = fitted.model.decoder
+
+    @torch.no_grad()
+    def top_k(self, moment: Moment, source: int, k: int, excluded: Rows, pool: Rows | None) -> TopK:
+        """By blocks over all rows, or over the pool."""
+        own = moment.vectors.take(np.array([source]))
+        if pool is not None:
+            rows = np.setdiff1d(pool, excluded)
+            scores = self._scores(own, rows.size, lambda a, b: moment.vectors.take(rows[a:b]))
+            return best(rows, scores, k)
+        count = len(moment.vectors)
+        left = moment.structure.num_left
+        start, stop = (0, count) if left is None else (left, count) if source < left else (0, left)
+        scores = self._scores(own, stop - start, lambda a, b: moment.vectors.block(start + a, start + b))
+        scores[excluded[(excluded >= start) & (excluded < stop)] - start] = -np.inf
+        found = best(np.arange(start, stop), scores, k)
+        allowed = found.scores > -np.inf
+        return TopK(found.rows[allowed], found.scores[allowed])
+
+    def update(self, rows: Rows, vectors: Vectors) -> None:
+        """Nothing is kept."""
+
+    def describe(self) -> dict[str, Any]:
+        """Exact."""
+        return {"kind": "exact", "recall": 1.0}
+
+    def _scores(self, own: torch.Tensor, count: int, block: Callable[[int, int], torch.Tensor]) -> NDArray[np.float32]:
+        scores = np.empty(count, dtype=np.float32)
+        for start in range(0, count, _BLOCK):
+            stop = min(start + _BLOCK, count)
+            scores[start:stop] = self._decoder(own, block(start, stop)).numpy()
+        return scores
+
+
+def served_model(path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[..., Finder]) -> Served:
+    """Read a model, mapped from its files, and make what serving needs."""
+    fingerprint = model_fingerprint(path)
+    fitted, _ = load_model(path, torch.device("cpu"), mapped=True)
+    labels = read_labels(fitted)
+    search = Search(fitted.graph.ids, None if labels is None else labels.texts)
+    return Served(path, fitted, fingerprint, labels, search, finder(fitted))
+
+
+def model_fingerprint(path: Path) -> str:
+    """A digest of the manifest, which holds digests of all files."""
+    return hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()

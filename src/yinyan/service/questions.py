@@ -1,0 +1,145 @@
+"""Answers about pairs and nodes, as plain values, from one moment of the live graph."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.calibration import BASE_RATE, shifted
+from yinyan.errors import InputError
+from yinyan.explanation import explain_pair
+from yinyan.fitting import our_encoder
+from yinyan.ids import Id
+from yinyan.messages import MessageGraph
+from yinyan.propagation import SparseMatrix
+from yinyan.randomness import Streams
+from yinyan.service.moment import Moment
+from yinyan.service.renewal import joined_features, messages_of, with_table
+from yinyan.training import Model
+
+__all__ = ["Explainer", "embed", "recommend", "score"]
+
+Rows = NDArray[np.int64]
+Pair = Sequence[Id]
+
+_BLOCK = 8_192  # pairs scored at a time
+
+
+def _pair_rows(moment: Moment, pairs: Sequence[Pair]) -> Rows:
+    flat = [value for pair in pairs for value in pair]
+    return moment.structure.names.rows(flat).reshape(-1, 2) if flat else np.empty((0, 2), dtype=np.int64)
+
+
+@torch.no_grad()
+def score(moment: Moment, pairs: Sequence[Pair], base_rate: float = BASE_RATE) -> dict[str, Any]:
+    """Score and probability of each pair."""
+    rows = _pair_rows(moment, pairs)
+    decoder, vectors = moment.served.fitted.model.decoder, moment.vectors
+    parts = [
+        decoder(vectors.take(rows[a : a + _BLOCK, 0]), vectors.take(rows[a : a + _BLOCK, 1])).numpy()
+        for a in range(0, len(rows), _BLOCK)
+    ]
+    scores = np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+    chances = shifted(moment.served.fitted.calibration.probabilities(scores), base_rate)
+    links = [moment.structure.has_link(a, b) for a, b in rows.tolist()]
+    answers = [
+        {"source": pair[0], "target": pair[1], "score": s, "probability": p, "is_link": link}
+        for pair, s, p, link in zip(pairs, scores.tolist(), chances.tolist(), links, strict=True)
+    ]
+    return {"scores": answers, "version": moment.version}
+
+
+def recommend(
+    moment: Moment, nodes: Sequence[Id], k: int, *, known: bool = False, among: Sequence[Id] | None = None
+) -> dict[str, Any]:
+    """The k best new partners of each node, best first."""
+    structure = moment.structure
+    sources = structure.names.rows(nodes) if nodes else np.empty(0, dtype=np.int64)
+    pool = None if among is None else np.unique(structure.names.rows(among)) if among else np.empty(0, dtype=np.int64)
+    results = []
+    for node, source in zip(nodes, sources.tolist(), strict=True):
+        excluded = [structure.rejected.of(source), np.array([source])]
+        excluded += [] if known else [structure.out.of(source)]
+        mine = pool
+        if mine is not None and structure.num_left is not None:
+            mine = mine[(mine < structure.num_left) != (source < structure.num_left)]
+        top = moment.served.finder.top_k(moment, source, k, np.concatenate(excluded), mine)
+        results.append({"node": node, "recommendations": _listed(moment, top.rows, top.scores)})
+    return {"results": results, "version": moment.version}
+
+
+def _listed(moment: Moment, rows: Rows, scores: NDArray[np.float32]) -> list[dict[str, Any]]:
+    names, chances = moment.structure.names, moment.served.fitted.calibration.probabilities(scores)
+    targets = names.take(rows)
+    return [
+        {"target": target, "label": names.label(row), "score": s, "probability": p, "rank": rank}
+        for rank, (target, row, s, p) in enumerate(
+            zip(targets, rows.tolist(), scores.tolist(), chances.tolist(), strict=True), 1
+        )
+    ]
+
+
+def embed(moment: Moment, nodes: Sequence[Id]) -> dict[str, Any]:
+    """The stored vector of each node."""
+    rows = moment.structure.names.rows(nodes) if nodes else np.empty(0, dtype=np.int64)
+    vectors = moment.vectors.take(rows).tolist()
+    answers = [{"node": node, "vector": vector} for node, vector in zip(nodes, vectors, strict=True)]
+    return {"embeddings": answers, "version": moment.version}
+
+
+class Explainer:
+    """Takes scores apart. The layers run over the whole graph, whose matrices are kept between questions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: tuple[Moment, Model, Tensor | SparseMatrix | None, MessageGraph] | None = None
+
+    def explain(self, moment: Moment, pairs: Sequence[Pair]) -> dict[str, Any]:
+        """Which neighbours moved the score of each pair, and by how much."""
+        rows = _pair_rows(moment, pairs)
+        for (a, b), pair in zip(rows.tolist(), pairs, strict=True):
+            if a == b:
+                raise InputError(f"explain needs two different nodes (got {pair[0]!r} twice)")
+        answers = [self._explained(moment, pair, a, b) for pair, (a, b) in zip(pairs, rows.tolist(), strict=True)]
+        return {"explanations": answers, "version": moment.version}
+
+    def _explained(self, moment: Moment, pair: Pair, a: int, b: int) -> dict[str, Any]:
+        fitted, names = moment.served.fitted, moment.structure.names
+        model, features, messages = self._parts(moment)
+        generator = Streams.fresh(fitted.seed, "inference/0", torch.device("cpu"))
+        shares, alone, full = explain_pair(our_encoder(model), model.decoder, features, messages, a, b, generator)
+        return {
+            "source": pair[0],
+            "target": pair[1],
+            "score": full,
+            "score_alone": alone,
+            "probability": float(shifted(fitted.calibration.probabilities(full), BASE_RATE)),
+            "base_rate": BASE_RATE,
+            "is_link": moment.structure.has_link(a, b),
+            "contributions": [
+                {
+                    "end": names[share.end],
+                    "neighbour": None if share.neighbour is None else names[share.neighbour],
+                    "kind": "attracts" if share.attracts else "repels",
+                    "amount": share.amount,
+                }
+                for share in shares
+            ],
+            "residue": full - alone - sum(share.amount for share in shares),
+        }
+
+    def _parts(self, moment: Moment) -> tuple[Model, Tensor | SparseMatrix | None, MessageGraph]:
+        with self._lock:
+            kept = self._kept
+            if kept is None or kept[0].structure is not moment.structure:
+                model = with_table(moment.served.fitted.model, moment.inputs.table)
+                features = joined_features(moment.inputs.features)
+                kept = (moment, model, features, messages_of(moment.served.fitted, moment.structure))
+                self._kept = kept
+            return kept[1:]

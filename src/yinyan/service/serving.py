@@ -1,0 +1,82 @@
+"""Processes that serve: one, or several behind one socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from yinyan.service.app import create_app
+from yinyan.service.keys import read_keys
+from yinyan.service.options import Options
+from yinyan.service.room import Room
+
+__all__ = ["app_of_environment", "serve"]
+
+_VARIABLE = "YINYAN_SERVICE"  # options of a child process
+_PATIENCE = 600  # seconds in which a child has to have read the model
+
+
+def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
+    """Serve until told to stop."""
+    if options.keys is not None:
+        read_keys(Path(options.keys))  # a mistake in it is told before anything starts
+    if options.workers == 1:
+        room = Room(options)
+        _on_hangup(room)
+        tell(f"serving '{options.model}' at {_address(options)}")
+        _run(create_app(room), options)
+        return
+    with tempfile.TemporaryDirectory(prefix="yinyan-") as folder:
+        options = replace(options, shared=folder)
+        Room(replace(options, workers=1, read_only=True)).close()  # what is wrong is said once, and not by each child
+        os.environ[_VARIABLE] = options.to_json()
+        tell(f"serving '{options.model}' with {options.workers} processes at {_address(options)}")
+        _run(f"{__name__}:app_of_environment", options)
+
+
+def app_of_environment() -> ASGIApp:
+    """The application of a child process."""
+    room = Room(Options.from_json(os.environ[_VARIABLE]))
+    _on_hangup(room)
+    return create_app(room)
+
+
+def _run(app: ASGIApp | str, options: Options) -> None:
+    limits = options.limits
+    uvicorn.run(
+        app,
+        factory=isinstance(app, str),
+        host=options.host,
+        port=options.port,
+        workers=options.workers,
+        access_log=False,  # the gate keeps one
+        log_level="warning",
+        server_header=False,
+        limit_concurrency=limits.connections,
+        timeout_graceful_shutdown=int(limits.seconds) + 1,
+        timeout_worker_healthcheck=_PATIENCE,
+        ws="none",
+    )
+
+
+def _on_hangup(room: Room) -> None:
+    """SIGHUP reads the model again."""
+
+    def reload(signum: int, frame: FrameType | None) -> None:
+        room.keeper.reload()
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, reload)
+
+
+def _address(options: Options) -> str:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"http://{host}:{options.port}"
