@@ -2,7 +2,7 @@
 
 import type { PointMap } from "./contract";
 import { h } from "./dom";
-import { textMatches } from "./filtering";
+import { textFilter } from "./filtering";
 import { followPointers } from "./gestures";
 import { Grid } from "./grid";
 import { icon } from "./icons";
@@ -77,7 +77,8 @@ export class EmbeddingMap {
   seek(text: string): void {
     if (this.input.value.trim() !== text.trim()) this.input.value = text;
     const wanted = text.trim();
-    const places = wanted === "" ? [] : this.map.ids.flatMap((id, i) => (textMatches(wanted, this.name(i), id) ? [i] : []));
+    const matches = textFilter(wanted);
+    const places = wanted === "" ? [] : this.map.ids.flatMap((id, i) => (matches(this.name(i), id) ? [i] : []));
     this.found = wanted === "" ? null : new Set(places);
     this.told.textContent = wanted === "" ? "" : `${counted(places.length, "node")} found`;
     this.results.replaceChildren(

@@ -2,7 +2,7 @@
 
 import { announce, note } from "./announce";
 import { h } from "./dom";
-import { passingLinks, passingPredictions, textMatches } from "./filtering";
+import { passingLinks, passingPredictions, textFilter } from "./filtering";
 import { FiltersBar } from "./filters_bar";
 import { GraphView } from "./graph_view";
 import { keyOf, sameId, type Id } from "./ids";
@@ -162,9 +162,10 @@ export class ExplorerPage {
       links: this.filters.links,
     });
     const names = new Map(scene.nodes.map(({ key, id, name }) => [key, [name, id] as const]));
+    const matches = textFilter(this.filters.text);
     this.graph.filter((key) => {
       const node = names.get(key);
-      return key === scene.centre || node === undefined || textMatches(this.filters.text, node[0], node[1]);
+      return key === scene.centre || node === undefined || matches(node[0], node[1]);
     });
     const links = scene.links.filter(({ central, known }) => central && known).length;
     const told = `${nameFor(detail.id)} with ${counted(links, "link")} and ${counted(shown.length, "prediction")}`;

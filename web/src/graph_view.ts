@@ -5,7 +5,7 @@ import { followPointers } from "./gestures";
 import { icon, type Icon } from "./icons";
 import { placesOf, type Places } from "./layout";
 import { paintScene, screenRadius } from "./painter";
-import { counted, percent } from "./scales";
+import { counted, crowding, percent } from "./scales";
 import type { Scene, SceneNode } from "./scene";
 import { Surface } from "./surface";
 import { colours, wantsStillness } from "./theme";
@@ -140,7 +140,8 @@ export class GraphView {
     const { places, viewport, lit, matches } = this;
     const longest = Math.max(14, Math.min(26, Math.round(this.surface.width / 28)));
     const faded = (key: string): boolean => !matches(key);
-    paintScene(context, this.scene, { places, viewport, lit, faded, longest, palette: colours() });
+    const crowd = crowding(this.scene.links.filter(({ central }) => central).length);
+    paintScene(context, this.scene, { places, viewport, lit, faded, longest, crowd, palette: colours() });
   }
 
   private moved(): void {

@@ -24,7 +24,7 @@ export function idFrom(spelling: string, kind: Kind): Id | null {
   return Number.isSafeInteger(number) ? number : BigInt(spelling);
 }
 
-/** How an id is read by people where its kind matters: text in quotes. */
+/** An id for people: in quotes where it is text that looks like a number. */
 export function spelled(id: Id): string {
-  return typeof id === "string" ? `'${id}'` : String(id);
+  return typeof id === "string" && /^-?\d+$/.test(id) ? `'${id}'` : String(id);
 }

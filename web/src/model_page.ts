@@ -24,12 +24,18 @@ function tile(name: string, value: string, under = ""): HTMLElement {
   return h("div", {}, h("dt", {}, name), h("dd", {}, value), under !== "" && h("dd", { class: "small" }, under));
 }
 
+function metricName(name: string): string {
+  const spelled = name.replaceAll("_", " ");
+  return /^(mrr|auc|ap)\b/.test(spelled) ? spelled.toUpperCase() : spelled.replace(/^./, (letter) => letter.toUpperCase());
+}
+
 function metricsOf({ metrics, protocol, split }: ModelInfo): HTMLElement {
   const entries = Object.entries(metrics ?? {});
   const tiles = entries.map(([name, value]) =>
-    tile(name.replaceAll("_", " "), typeof value === "number" ? figure(value, Number.isInteger(value) ? 0 : 3) : spelledValue(value)),
+    tile(metricName(name), typeof value === "number" ? figure(value, Number.isInteger(value) ? 0 : 3) : spelledValue(value)),
   );
-  const how = [protocol ? `Protocol: ${protocol}.` : "", split ? spelledValue(split) : ""].filter(Boolean).join(" ");
+  const told = split ? spelledValue(split) : "";
+  const how = protocol && !told.includes(protocol) ? `Protocol ‘${protocol}’.\n${told}` : told;
   return h(
     "section",
     { "aria-labelledby": "metrics-title" },
@@ -37,7 +43,7 @@ function metricsOf({ metrics, protocol, split }: ModelInfo): HTMLElement {
     tiles.length > 0
       ? h("dl", { class: "tiles" }, ...tiles)
       : h("p", {}, "No figures were measured with this model: all its links were used to learn from."),
-    how !== "" && h("p", { class: "small" }, how),
+    how !== "" && h("p", { class: "small lines" }, how),
   );
 }
 

@@ -39,7 +39,7 @@ export interface HeadEvents {
 
 export function nodeHead(detail: NodeDetail, events: HeadEvents): HTMLElement {
   const name = nameOf(detail);
-  const kind = kindOf(detail.id) === "integer" ? "number" : "text";
+  const kind = kindOf(detail.id) === "integer" ? "a number" : "text";
   return h(
     "header",
     { class: "head" },
@@ -47,8 +47,9 @@ export function nodeHead(detail: NodeDetail, events: HeadEvents): HTMLElement {
     h(
       "p",
       { class: "small" },
-      name === String(detail.id) ? "" : `id ${detail.id} · `,
-      `${kind} id · ${counted(detail.degree, "link")}`,
+      `${counted(detail.degree, "link")} · id `,
+      name !== String(detail.id) && h("strong", {}, String(detail.id)),
+      name === String(detail.id) ? `is ${kind}` : ` (${kind})`,
     ),
     attributesOf(detail.attributes ?? {}),
     h(

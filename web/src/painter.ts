@@ -15,6 +15,7 @@ export interface Look {
   lit: string | null; // the node under the pointer, or the list's current one
   faded: (key: string) => boolean;
   longest: number; // letters of a name
+  crowd: number; // by how much links are narrowed
 }
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
@@ -36,7 +37,7 @@ function paintLink(context: CanvasRenderingContext2D, link: SceneLink, look: Loo
   const touched = lit !== null && link.central && (link.source === lit || link.target === lit);
   const faded = look.faded(link.source) || look.faded(link.target);
   const [[ax, ay], [bx, by]] = [viewport.toScreen(ends[0].x, ends[0].y), viewport.toScreen(ends[1].x, ends[1].y)];
-  const width = link.central ? linkWidth(link.probability) : 1;
+  const width = link.central ? linkWidth(link.probability) * look.crowd : 1;
   context.globalAlpha = faded ? 0.12 : link.central ? (touched ? 1 : 0.8) : 0.9;
   context.strokeStyle = link.central ? chance(link.probability, palette) : palette.faint;
   context.lineWidth = width + (touched ? 1.5 : 0);

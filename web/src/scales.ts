@@ -39,6 +39,11 @@ export function linkWidth(probability: number | null): number {
   return probability === null ? 1 : linear([0, 1], [1, 4])(clamp(probability, [0, 1]));
 }
 
+/** How much narrower links are drawn where a node has many. */
+export function crowding(count: number): number {
+  return clamp(Math.sqrt(24 / Math.max(1, count)), [0.45, 1]);
+}
+
 /** Radius of a drawn node: its area grows with the logarithm of its degree. */
 export function nodeRadius(degree: number): number {
   return Math.sqrt(18 + 14 * Math.log2(1 + Math.max(0, degree)));
@@ -49,7 +54,7 @@ export function percent(probability: number | null): string {
   if (probability === null) return "–";
   if (probability > 0.999 && probability < 1) return ">99.9%";
   if (probability < 0.001 && probability > 0) return "<0.1%";
-  const digits = probability >= 0.995 || probability < 0.0995 ? 1 : 0;
+  const digits = probability >= 0.9495 || probability < 0.0505 ? 1 : 0;
   return `${(100 * probability).toFixed(digits)}%`;
 }
 

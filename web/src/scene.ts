@@ -1,7 +1,7 @@
 /** What is drawn around a node: its links, its predictions, and what joins them. */
 
 import { nameOf, type Neighbourhood, type NodeInfo, type Recommendation } from "./contract";
-import { keyOf, type Id } from "./ids";
+import { keyOf, spelled, type Id } from "./ids";
 
 export type Role = "centre" | "link" | "predicted" | "far";
 
@@ -71,5 +71,15 @@ export function sceneOf(material: Material): Scene {
     add({ id: one.target, label: one.label ?? null, degree: degrees.get(key) ?? 0 }, "predicted", one.probability);
     return { source: middle, target: key, known: false, central: true, probability: one.probability };
   });
-  return { centre: middle, nodes: [...nodes.values()], links: [...known, ...predicted] };
+  return { centre: middle, nodes: toldApart([...nodes.values()]), links: [...known, ...predicted] };
+}
+
+/** Adds the id to names that several nodes bear. */
+function toldApart(nodes: SceneNode[]): SceneNode[] {
+  const bearers = new Map<string, number>();
+  for (const { name } of nodes) bearers.set(name, (bearers.get(name) ?? 0) + 1);
+  return nodes.map((node) => {
+    const alone = bearers.get(node.name) === 1 || node.name === String(node.id);
+    return alone ? node : { ...node, name: `${node.name} (${spelled(node.id)})` };
+  });
 }
