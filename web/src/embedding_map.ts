@@ -40,8 +40,10 @@ export class EmbeddingMap {
     private readonly events: MapEvents,
   ) {
     this.version = map.version;
-    const unit = (values: number[]): Float64Array => Float64Array.from(values, (value) => value * this.spread());
-    this.points = { x: unit(map.x), y: unit(map.y).map((value) => -value), name: (i) => this.name(i) };
+    const [least, most] = extent([...extent(map.x), ...extent(map.y)]);
+    const scale = 1000 / (most - least || 1);
+    const placed = (values: number[], factor: number): Float64Array => Float64Array.from(values, (value) => value * factor);
+    this.points = { x: placed(map.x, scale), y: placed(map.y, -scale), name: (i) => this.name(i) };
     this.grid = new Grid(this.points.x, this.points.y);
     this.surface = new Surface(
       (context) => this.paint(context),
@@ -87,11 +89,6 @@ export class EmbeddingMap {
       ),
     );
     this.surface.ask();
-  }
-
-  private spread(): number {
-    const [least, most] = extent([...extent(this.map.x), ...extent(this.map.y)]);
-    return 1000 / (most - least || 1);
   }
 
   private name(place: number): string {

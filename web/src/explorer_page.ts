@@ -6,7 +6,7 @@ import { passingLinks, passingPredictions, textFilter } from "./filtering";
 import { FiltersBar } from "./filters_bar";
 import { GraphView } from "./graph_view";
 import { keyOf, sameId, type Id } from "./ids";
-import { Judgements } from "./judgements";
+import { Judgements, type Verdict } from "./judgements";
 import { shortened } from "./labels";
 import { legend } from "./legend";
 import { LinksList } from "./links_list";
@@ -50,8 +50,7 @@ export class ExplorerPage {
     this.list = new RankedList({
       walk,
       light,
-      judge: (verdict, { target }) =>
-        void this.judgements.judge(verdict, [this.node ?? target, target], `${shortened(nameFor(this.node ?? target), 40)} – ${shortened(nameFor(target), 40)}`),
+      judge: (verdict, { target }) => void this.judge(verdict, target),
     });
     this.links = new LinksList({ walk, light }, () => void this.showMore());
     this.bar = new FiltersBar((filters) => events.filter(filters));
@@ -170,6 +169,12 @@ export class ExplorerPage {
     const links = scene.links.filter(({ central, known }) => central && known).length;
     const told = `${nameFor(detail.id)} with ${counted(links, "link")} and ${counted(shown.length, "prediction")}`;
     this.graph.show(scene, `${told}. The lists hold the same in words.`);
+  }
+
+  private async judge(verdict: Verdict, target: Id): Promise<void> {
+    if (this.node === null) return;
+    const names = [this.node, target].map((id) => shortened(nameFor(id), 40)).join(" – ");
+    if (!(await this.judgements.judge(verdict, [this.node, target], names))) this.render(); // so that it can be tried again
   }
 
   private lightRows(key: string | null): void {

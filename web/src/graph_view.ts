@@ -6,7 +6,7 @@ import { icon, type Icon } from "./icons";
 import { placesOf, type Places } from "./layout";
 import { paintScene, screenRadius } from "./painter";
 import { counted, crowding, percent } from "./scales";
-import type { Scene, SceneNode } from "./scene";
+import { sameShape, type Scene, type SceneNode } from "./scene";
 import { Surface } from "./surface";
 import { colours, wantsStillness } from "./theme";
 import { boxOf, Viewport } from "./viewport";
@@ -47,9 +47,13 @@ export class GraphView {
     followPointers(this.surface.canvas, this.viewport, gestures, { plainWheel: true });
   }
 
-  /** Draws a scene; nodes that were there already glide to their new places. */
+  /** Draws a scene; nodes that were there already glide to their new places, and stay where nothing was added. */
   show(scene: Scene, description: string): void {
     this.surface.canvas.setAttribute("aria-label", description);
+    if (this.scene !== null && sameShape(this.scene, scene)) {
+      this.scene = scene;
+      return this.surface.ask();
+    }
     const old = this.scene === null ? new Map() : this.goals;
     const origin = old.get(scene.centre) ?? { x: 0, y: 0 };
     this.goals = placesOf(scene, old, this.surface.width / Math.max(1, this.surface.height));

@@ -21,12 +21,14 @@ export class Judgements {
 
   constructor(private readonly changed: () => Promise<void>) {}
 
-  async judge(verdict: Verdict, pair: Pair, names: string): Promise<void> {
+  /** Whether the service took the judgement; if not, its reason is shown. */
+  async judge(verdict: Verdict, pair: Pair, names: string): Promise<boolean> {
     const judgement = { verdict, pair, names };
-    if (!(await this.tell(DO[verdict], judgement))) return;
+    if (!(await this.tell(DO[verdict], judgement))) return false;
     this.made.push(judgement);
     await this.changed();
     note(`${names} ${DONE[verdict]}.`, () => void this.undo());
+    return true;
   }
 
   async undo(): Promise<void> {

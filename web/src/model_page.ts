@@ -9,7 +9,7 @@ import { lineChart, type Curve, type Mark } from "./line_chart";
 import { spelledValue } from "./node_head";
 import { reliabilityChart } from "./reliability_chart";
 import { counted, figure } from "./scales";
-import { empty, failure, isWithdrawn, loading } from "./states";
+import { failure, isWithdrawn, loading } from "./states";
 
 const POINTS = 20_000;
 
@@ -157,14 +157,14 @@ export class ModelPage {
     try {
       const map = await withKey(() => api.map(POINTS, signal));
       if (map.ids.length === 0) {
-        this.mapPlace.replaceChildren(empty("Nothing to draw", "This graph has no nodes yet."));
+        this.mapPlace.replaceChildren(h("p", {}, "There is nothing to draw: this graph has no nodes yet."));
         return;
       }
       this.map = new EmbeddingMap(map, this.events);
       this.mapPlace.replaceChildren(this.map.element);
       this.map.seek(this.highlight);
     } catch (error) {
-      if (!isWithdrawn(error)) this.mapPlace.replaceChildren(failure(error, () => void this.showMap(version, signal)));
+      if (!isWithdrawn(error)) this.mapPlace.replaceChildren(failure(error, () => void this.showMap(version, signal), "h3"));
     }
   }
 }

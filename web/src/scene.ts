@@ -74,6 +74,13 @@ export function sceneOf(material: Material): Scene {
   return { centre: middle, nodes: toldApart([...nodes.values()]), links: [...known, ...predicted] };
 }
 
+/** Whether two scenes join the same nodes by the same links, so that one layout serves both. */
+export function sameShape(a: Scene, b: Scene): boolean {
+  const shape = ({ centre, nodes, links }: Scene): string =>
+    JSON.stringify([centre, nodes.map(({ key }) => key), links.map(({ source, target, known }) => [source, target, known])]);
+  return shape(a) === shape(b);
+}
+
 /** Adds the id to names that several nodes bear. */
 function toldApart(nodes: SceneNode[]): SceneNode[] {
   const bearers = new Map<string, number>();

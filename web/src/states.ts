@@ -10,17 +10,17 @@ export function loading(what: string, lines = 5): HTMLElement {
 }
 
 export function empty(title: string, advice: string, ...more: Node[]): HTMLElement {
-  return h("div", { class: "state" }, h("h2", {}, title), h("p", {}, advice), ...more);
+  return h("div", { class: "state" }, h("h1", {}, title), h("p", {}, advice), ...more);
 }
 
-/** An error in the service's own words, with a way to try again. */
-export function failure(error: unknown, retry: () => void): HTMLElement {
+/** An error in the service's own words, with a way to try again; alone on the page, or a part of it. */
+export function failure(error: unknown, retry: () => void, heading: "h1" | "h3" = "h1"): HTMLElement {
   const known = error instanceof Problem;
   const title = !known ? "This page made a mistake" : error.status === 404 ? "Not found" : error.title;
   const detail = known ? error.detail : String(error);
   const status = known && error.status > 0 ? h("p", { class: "small" }, `Status ${error.status}`) : null;
   const again = h("button", { type: "button", onclick: retry }, "Try again");
-  return h("div", { class: "state wrong", role: "alert" }, h("h2", {}, title), h("p", {}, detail), status, again);
+  return h("div", { class: "state wrong", role: "alert" }, h(heading, {}, title), h("p", {}, detail), status, again);
 }
 
 /** Whether an error only says that the question was withdrawn. */

@@ -86,7 +86,7 @@ export function whyOf(source: Id, target: Id): HTMLElement {
       );
       place.replaceChildren(told(explanation));
     } catch (error) {
-      place.replaceChildren(failure(error, () => void load()));
+      place.replaceChildren(failure(error, () => void load(), "h3"));
     }
   };
   void load();

@@ -4,7 +4,7 @@ import { passingLinks, passingPredictions, textFilter } from "../../src/filterin
 import { Grid } from "../../src/grid";
 import { overlap, placedLabels, shortened } from "../../src/labels";
 import { placesOf } from "../../src/layout";
-import { sceneOf } from "../../src/scene";
+import { sameShape, sceneOf } from "../../src/scene";
 import { DEFAULTS } from "../../src/url_state";
 import { Viewport } from "../../src/viewport";
 import { largest } from "../../src/why";
@@ -60,6 +60,12 @@ test("a scene tells links from predictions and 7 from '7'", () => {
     [true, false, null],
     [false, true, 0.8],
   ]);
+});
+
+test("scenes that differ in probabilities alone have one shape", () => {
+  const scene = sceneOf(material);
+  assert.ok(sameShape(scene, sceneOf({ ...material, probabilities: new Map() })));
+  assert.ok(!sameShape(scene, sceneOf({ ...material, predictions: [] })));
 });
 
 test("without links a scene has the centre and its predictions alone", () => {
