@@ -1,0 +1,117 @@
+"""Services on free ports of this machine, in this process or in one of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import uvicorn
+
+from yinyan import Graph, LinkPredictor
+from yinyan.service.app import create_app
+from yinyan.service.options import Limits, Options
+from yinyan.service.room import Room
+
+TINY = {
+    "encoder": {"hidden_size": 8, "embedding_size": 8, "num_steps": 2},
+    "decoder": {"width": 8},
+    "training": {"epochs": 2},
+}
+
+
+def two_rings(count: int = 40) -> np.ndarray[Any, Any]:
+    """Pairs of two rings with chords, and one bridge."""
+    half = count // 2
+    ring = [(base + i, base + (i + step) % half) for base in (0, half) for i in range(half) for step in (1, 2)]
+    return np.array([*ring, (0, half)])
+
+
+def tiny_predictor(**settings: Any) -> LinkPredictor:
+    groups = {name: {**TINY[name], **settings.get(name, {})} for name in TINY}
+    return LinkPredictor(seed=1, device="cpu", **groups)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(model: Path, *, limits: Limits | None = None, **options: Any) -> Iterator[httpx.Client]:
+    """A service in a thread of this process, and a client of it; `client.room` is what it runs in."""
+    log = model.parent / "access.jsonl"
+    chosen = Options(str(model), port=free_port(), access_log=str(log), limits=limits or Limits(), **options)
+    room = Room(chosen)
+    config = uvicorn.Config(create_app(room), port=chosen.port, log_level="critical", access_log=False, ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{chosen.port}", trust_env=False, timeout=20) as client:
+            client.room = room  # type: ignore[attr-defined]
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+
+
+class Child:
+    """A service in a process of its own, started as people start it."""
+
+    def __init__(self, model: Path, *flags: str) -> None:
+        self.port = free_port()
+        self.errors = model.parent / f"errors-{self.port}.txt"
+        command = [sys.executable, "-m", "yinyan", "serve", str(model), "--port", str(self.port), *flags]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "YINYAN_NATIVE": "0"}
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                command, stderr=errors, stdout=errors, env=environment, start_new_session=True
+            )
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=20)
+
+    def wait_ready(self, seconds: float = 40) -> Child:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert self.process.poll() is None, self.errors.read_text()
+            try:
+                if self.client.get("/readyz").status_code == 200:
+                    return self
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise AssertionError(f"not ready within {seconds} s: {self.errors.read_text()}")
+
+    def kill(self) -> None:
+        """Without a chance to tidy up."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait(10)
+        self.client.close()
+
+    def stop(self) -> int:
+        """As a service manager stops it."""
+        self.process.terminate()
+        code = self.process.wait(20)
+        self.client.close()
+        return code
+
+
+def access_lines(model: Path) -> list[dict[str, Any]]:
+    lines = (model.parent / "access.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
