@@ -71,7 +71,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "service.problems",
         "service.working service.limits",
         "service.room",
-        "service.app",
+        "service.app service.protocol",
         "service.serving",
         "flags",
         "shell research hosting",

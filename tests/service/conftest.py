@@ -24,21 +24,21 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture()
+@pytest.fixture
 def model(models: Path, tmp_path: Path) -> Path:
     """A copy of the plain model, to be changed."""
     shutil.copytree(models / "plain", tmp_path / "model")
     return tmp_path / "model"
 
 
-@pytest.fixture()
+@pytest.fixture
 def mixed(models: Path, tmp_path: Path) -> Path:
     """A copy of the model with mixed ids."""
     shutil.copytree(models / "mixed", tmp_path / "mixed")
     return tmp_path / "mixed"
 
 
-@pytest.fixture()
+@pytest.fixture
 def child(tmp_path: Path) -> Iterator[Callable[..., Child]]:
     """Starts services in processes of their own, and ends them."""
     started: list[Child] = []
@@ -50,5 +50,3 @@ def child(tmp_path: Path) -> Iterator[Callable[..., Child]]:
     yield start
     for each in started:
         each.kill()
-
-

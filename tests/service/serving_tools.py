@@ -19,10 +19,11 @@ import httpx
 import numpy as np
 import uvicorn
 
-from yinyan import Graph, LinkPredictor
+from yinyan import LinkPredictor
 from yinyan.service.app import create_app
 from yinyan.service.options import Limits, Options
 from yinyan.service.room import Room
+from yinyan.service.serving import uvicorn_settings
 
 TINY = {
     "encoder": {"hidden_size": 8, "embedding_size": 8, "num_steps": 2},
@@ -55,7 +56,7 @@ def served(model: Path, *, limits: Limits | None = None, **options: Any) -> Iter
     log = model.parent / "access.jsonl"
     chosen = Options(str(model), port=free_port(), access_log=str(log), limits=limits or Limits(), **options)
     room = Room(chosen)
-    config = uvicorn.Config(create_app(room), port=chosen.port, log_level="critical", access_log=False, ws="none")
+    config = uvicorn.Config(create_app(room), **{**uvicorn_settings(chosen), "log_level": "critical"})
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

@@ -58,18 +58,14 @@ def test_answers_follow_the_graph(tmp_path: Path, name: str, directed: bool) -> 
     pairs = two_rings()
     features = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     options: dict[str, Any] = {**SETTINGS[name], "decoder": {"directed_maps": directed}}
-    predictor = tiny_predictor(**options).fit(
-        Graph.from_arrays(pairs, ids=ids, features=features, directed=directed)
-    )
+    predictor = tiny_predictor(**options).fit(Graph.from_arrays(pairs, ids=ids, features=features, directed=directed))
     predictor.save(tmp_path / "model")
     room = opened(tmp_path / "model")
     try:
         make(room, links(("n0", "n30"), ("n1", "n31")))
         make(room, {"kind": "remove_links", "pairs": [["n0", "n1"]]})
         kept = [tuple(p) for p in pairs.tolist() if set(p) != {0, 1} or (directed and tuple(p) == (1, 0))]
-        changed = Graph.from_arrays(
-            np.array([*kept, (0, 30), (1, 31)]), ids=ids, features=features, directed=directed
-        )
+        changed = Graph.from_arrays(np.array([*kept, (0, 30), (1, 31)]), ids=ids, features=features, directed=directed)
         wanted = embedded_again(predictor, changed)
         np.testing.assert_allclose(room.now.vectors.matrix().numpy(), wanted, rtol=1e-4, atol=1e-5)
         assert room.now.structure.pairs().tolist() == changed.edges.tolist()
