@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -17,9 +17,11 @@ from typing import Any
 
 import httpx
 import numpy as np
+import torch
 import uvicorn
 
 from yinyan import LinkPredictor
+from yinyan.cli import main
 from yinyan.service.app import create_app
 from yinyan.service.options import Limits, Options
 from yinyan.service.room import Room
@@ -73,24 +75,34 @@ def served(model: Path, *, limits: Limits | None = None, **options: Any) -> Iter
         assert not thread.is_alive()
 
 
+_FORKS = multiprocessing.get_context("forkserver")  # imports once, and not for every process again
+_FORKS.set_forkserver_preload(["yinyan.service.serving", "yinyan.cli", "yinyan.shell"])
+
+
+def _run(arguments: list[str], errors: str) -> None:
+    os.setsid()
+    for stream in (1, 2):
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    sys.stdin = None  # type: ignore[assignment]  # the fork server has closed it, and uvicorn would pass it on
+    torch.set_num_threads(1)
+    main(arguments)
+
+
 class Child:
-    """A service in a process of its own, started as people start it."""
+    """A service in a process of its own, started by the command line."""
 
     def __init__(self, model: Path, *flags: str) -> None:
         self.port = free_port()
         self.errors = model.parent / f"errors-{self.port}.txt"
-        command = [sys.executable, "-m", "yinyan", "serve", str(model), "--port", str(self.port), *flags]
-        environment = {**os.environ, "OMP_NUM_THREADS": "1", "YINYAN_NATIVE": "0"}
-        with self.errors.open("w") as errors:
-            self.process = subprocess.Popen(
-                command, stderr=errors, stdout=errors, env=environment, start_new_session=True
-            )
+        arguments = ["serve", str(model), "--port", str(self.port), *flags]
+        self.process = _FORKS.Process(target=_run, args=(arguments, str(self.errors)))
+        self.process.start()
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=20)
 
     def wait_ready(self, seconds: float = 40) -> Child:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            assert self.process.poll() is None, self.errors.read_text()
+            assert self.process.is_alive(), self.errors.read_text()
             try:
                 if self.client.get("/readyz").status_code == 200:
                     return self
@@ -98,19 +110,23 @@ class Child:
                 time.sleep(0.05)
         raise AssertionError(f"not ready within {seconds} s: {self.errors.read_text()}")
 
+    def signal(self, number: int) -> None:
+        """As from a shell."""
+        os.kill(self.process.pid or 0, number)
+
     def kill(self) -> None:
-        """Without a chance to tidy up."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(10)
+        """All of its processes, without a chance to tidy up."""
+        if self.process.is_alive():
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        self.process.join(10)
         self.client.close()
 
-    def stop(self) -> int:
+    def stop(self) -> int | None:
         """As a service manager stops it."""
-        self.process.terminate()
-        code = self.process.wait(20)
+        self.signal(signal.SIGTERM)
+        self.process.join(20)
         self.client.close()
-        return code
+        return self.process.exitcode
 
 
 def access_lines(model: Path) -> list[dict[str, Any]]:

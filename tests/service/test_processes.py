@@ -15,7 +15,9 @@ import pytest
 from serving_tools import Child, free_port, tiny_predictor, two_rings
 
 from yinyan import Graph
+from yinyan.cli import main
 from yinyan.service.change_log import ChangeLog, log_path
+from yinyan.service.keys import key_name, read_keys
 
 
 def test_every_acknowledged_change_survives_kill_9(model: Path, child: Callable[..., Child]) -> None:
@@ -113,7 +115,7 @@ def test_a_model_is_reloaded_under_load(model: Path, child: Callable[..., Child]
     tiny_predictor(training={"epochs": 1}).fit(Graph.from_arrays(two_rings(42), ids=ids)).save(model)
     answer = service.client.post("/v1/reload").json()
     tiny_predictor(training={"epochs": 2}).fit(Graph.from_arrays(two_rings(42), ids=ids)).save(model)
-    service.process.send_signal(signal.SIGHUP)
+    service.signal(signal.SIGHUP)
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         page = service.client.get("/v1/model").json()
@@ -130,14 +132,33 @@ def test_a_model_is_reloaded_under_load(model: Path, child: Callable[..., Child]
     assert service.stop() in (0, -signal.SIGTERM)
 
 
-def test_other_addresses_need_keys(model: Path, child: Callable[..., Child]) -> None:
-    refused = child(model, "--host", "0.0.0.0")
-    assert refused.process.wait(40) == 1
-    assert "API keys are required" in refused.errors.read_text() and "Traceback" not in refused.errors.read_text()
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--host", "0.0.0.0"], "API keys are required"),
+        (["--host", "::", "--api-keys", "none"], "cannot be read"),
+        (["--index", "none"], "'index' needs to be"),
+        (["--labels", "none.csv"], "none.csv"),
+        (["--log", "no/folder/log.sqlite"], "cannot be opened"),
+    ],
+)
+def test_a_service_that_cannot_start_says_why(
+    model: Path, flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", str(model), "--port", str(free_port()), *flags])
+    assert stopped.value.code == 1
+    assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", [["--port", str(free_port()), "--index", "none"]])
-def test_a_service_that_cannot_start_says_why(model: Path, child: Callable[..., Child], wrong: list[str]) -> None:
-    refused = child(model, *wrong)
-    assert refused.process.wait(40) == 1
-    assert "'index' needs to be" in refused.errors.read_text()
+def test_keys_are_made_once_and_kept_as_digests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "keys"
+    with pytest.raises(SystemExit) as stopped:
+        main(["keys", str(file), "--name", "ann"])
+    key = capsys.readouterr().out.strip()
+    assert stopped.value.code == 0 and key.startswith("yy_") and key not in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    assert key_name(read_keys(file), {b"x-api-key": key.encode()}) == "ann"
+    with pytest.raises(SystemExit):
+        main(["keys", str(file), "--name", "ann"])
+    assert "already" in capsys.readouterr().err
