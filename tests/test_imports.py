@@ -35,7 +35,14 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "histories",
         "batches",
         "training",
-        "tensors checkpoint calibration explanation free_memory memory memory_check retrieval retrieval.exact results",
+        "tensors checkpoint calibration explanation free_memory memory memory_check results",
+        "retrieval retrieval.cells retrieval.kernels retrieval.queries retrieval.snapshot",
+        "retrieval.folding retrieval.lists",
+        "retrieval.exact",
+        "retrieval.asking retrieval.probing",
+        "retrieval.budgets retrieval.flashlight retrieval.mining retrieval.mips",
+        "retrieval.index",
+        "retrieval.index_store",
         "fitting extension defaults",
         "datasets datasets.archives datasets.bundled datasets.collegemsg datasets.dataset datasets.digests "
         "datasets.download datasets.heart datasets.loading datasets.ogb datasets.ogb_files datasets.pickles "
@@ -84,6 +91,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
 EXCEPTIONS = {
     ("graph", "graph_tables"): "Graph.from_table is a constructor of Graph and needs Graph itself",
     ("graph", "graph_sources"): "so are from_arrays, from_networkx, from_scipy and from_pyg",
+    ("retrieval.index", "retrieval.index_store"): "Index.save writes what load_index reads",
     ("yinyan", "*"): "the package's public names, loaded on first use",
 }
 
