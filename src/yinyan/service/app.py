@@ -225,7 +225,9 @@ def _state(app: FastAPI, room: Room, counters: Counters) -> None:
             return problem(503, room.keeper.failure)
         return _json({"status": "ready"})
 
-    @app.get("/metrics", responses={200: {"content": {"text/plain": {}}}, **_documented(None, 401, 403)})
+    refusals = {status: facts for status, facts in _documented(None, 401, 403).items() if status != 200}
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=refusals)
     async def metrics() -> Response:
         """Counters in Prometheus' text format."""
         return PlainTextResponse(counters.text(room.gauges()), media_type="text/plain; version=0.0.4")

@@ -32,7 +32,6 @@ class Limits:
     slow_at_once: int = 1  # explanations and maps
     slow_waiting: int = 8
     connections: int = 1_000
-    header_seconds: float = 10.0  # in which a request's head has to arrive whole
 
 
 @dataclass(frozen=True)

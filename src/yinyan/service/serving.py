@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -16,9 +17,10 @@ from starlette.types import ASGIApp
 from yinyan.service.app import create_app
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options
+from yinyan.service.protocol import PatientProtocol
 from yinyan.service.room import Room
 
-__all__ = ["app_of_environment", "serve"]
+__all__ = ["app_of_environment", "serve", "uvicorn_settings"]
 
 _VARIABLE = "YINYAN_SERVICE"  # options of a child process
 _PATIENCE = 600  # seconds in which a child has to have read the model
@@ -32,14 +34,14 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
         room = Room(options)
         _on_hangup(room)
         tell(f"serving '{options.model}' at {_address(options)}")
-        _run(create_app(room), options)
+        uvicorn.run(create_app(room), **uvicorn_settings(options))
         return
     with tempfile.TemporaryDirectory(prefix="yinyan-") as folder:
         options = replace(options, shared=folder)
         Room(replace(options, workers=1, read_only=True)).close()  # what is wrong is said once, and not by each child
         os.environ[_VARIABLE] = options.to_json()
         tell(f"serving '{options.model}' with {options.workers} processes at {_address(options)}")
-        _run(f"{__name__}:app_of_environment", options)
+        uvicorn.run(f"{__name__}:app_of_environment", factory=True, **uvicorn_settings(options))
 
 
 def app_of_environment() -> ASGIApp:
@@ -49,22 +51,22 @@ def app_of_environment() -> ASGIApp:
     return create_app(room)
 
 
-def _run(app: ASGIApp | str, options: Options) -> None:
+def uvicorn_settings(options: Options) -> dict[str, Any]:
+    """How uvicorn is to run."""
     limits = options.limits
-    uvicorn.run(
-        app,
-        factory=isinstance(app, str),
-        host=options.host,
-        port=options.port,
-        workers=options.workers,
-        access_log=False,  # the gate keeps one
-        log_level="warning",
-        server_header=False,
-        limit_concurrency=limits.connections,
-        timeout_graceful_shutdown=int(limits.seconds) + 1,
-        timeout_worker_healthcheck=_PATIENCE,
-        ws="none",
-    )
+    return {
+        "http": PatientProtocol,
+        "host": options.host,
+        "port": options.port,
+        "workers": options.workers,
+        "access_log": False,  # the gate keeps one
+        "log_level": "warning",
+        "server_header": False,
+        "limit_concurrency": limits.connections,
+        "timeout_graceful_shutdown": int(limits.seconds) + 1,
+        "timeout_worker_healthcheck": _PATIENCE,
+        "ws": "none",
+    }
 
 
 def _on_hangup(room: Room) -> None:
