@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint format accuracy clean
+.PHONY: demo test lint format accuracy clean web
 
 # torch is installed by its pin first, so that no later step chooses another build of it
 $(BIN)/python:
@@ -37,6 +37,13 @@ format: $(VENV)/.dev
 
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+# the page that `yinyan serve` shows; its built form is committed, so only who changes web/ needs node
+web: web/node_modules/.package-lock.json
+	cd web && npm run --silent check && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
 
 clean:
 	rm -rf $(VENV) build dist yinyan-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

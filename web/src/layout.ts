@@ -10,6 +10,7 @@ import {
   type SimulationLinkDatum,
   type SimulationNodeDatum,
 } from "d3-force";
+import { fan } from "./fan";
 import { nodeRadius } from "./scales";
 import type { Scene, SceneLink } from "./scene";
 
@@ -47,11 +48,14 @@ export function placesOf(scene: Scene, before: Places, aspect: number): Places {
     return { key: node.key, radius: nodeRadius(node.degree), charge: CHARGES[node.role], ...start, ...pinned };
   });
   const springs = scene.links.map((link): Spring => ({ source: link.source, target: link.target, link }));
+  const near = new Set(scene.nodes.filter(({ role }) => role === "link" || role === "predicted").map(({ key }) => key));
+  const around = bodies.filter(({ key }) => near.has(key));
   const wide = Math.max(0.5, Math.min(2, aspect));
   forceSimulation(bodies)
     .force("springs", forceLink<Body, Spring>(springs).id((body) => body.key).distance(restLength).strength(stiffness))
     .force("apart", forceManyBody<Body>().strength((body) => body.charge).distanceMax(700))
     .force("room", forceCollide<Body>((body) => body.radius + 10))
+    .force("fan", fan(around))
     .force("left and right", forceX<Body>(0).strength(0.04 / wide))
     .force("up and down", forceY<Body>(0).strength(0.04 * wide))
     .stop()

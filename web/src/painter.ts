@@ -3,7 +3,7 @@
 import { placedLabels, shortened, type Frame, type Wish } from "./labels";
 import type { Places, Point } from "./layout";
 import { rampColour } from "./ramp";
-import { linkWidth, nodeRadius } from "./scales";
+import { linkWidth, nodeRadius, sureness } from "./scales";
 import type { Scene, SceneLink, SceneNode } from "./scene";
 import type { Palette } from "./theme";
 import type { Viewport } from "./viewport";
@@ -29,7 +29,7 @@ export function screenRadius(node: SceneNode, scale: number): number {
 }
 
 function chance(probability: number | null, palette: Palette): string {
-  return probability === null ? palette.muted : rampColour(probability, palette.unlikely, palette.middle, palette.likely);
+  return probability === null ? palette.muted : rampColour(sureness(probability), palette.unlikely, palette.middle, palette.likely);
 }
 
 function paintLink(context: CanvasRenderingContext2D, link: SceneLink, look: Look, ends: [Point, Point]): void {

@@ -6,7 +6,7 @@ import { icon } from "./icons";
 import { keyOf, type Id } from "./ids";
 import type { Verdict } from "./judgements";
 import { nameFor } from "./names";
-import { figure, percent } from "./scales";
+import { figure, percent, sureness } from "./scales";
 import { whyOf } from "./why";
 
 export interface RowEvents {
@@ -20,7 +20,7 @@ export function chanceOf(probability: number | null): HTMLElement {
   const fill = h("span", { class: "fill" });
   if (probability !== null) {
     fill.style.width = `${100 * probability}%`;
-    fill.style.setProperty("--p", `${Math.round(100 * Math.abs(2 * probability - 1))}%`);
+    fill.style.setProperty("--p", `${Math.round(100 * Math.abs(2 * sureness(probability) - 1))}%`);
     fill.classList.toggle("below", probability < 0.5);
   }
   return h(

@@ -34,9 +34,17 @@ export function ticks([a, b]: Range, count = 5): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
+const SURE = 5; // log-odds beyond which one is not told from another: odds of 148 to 1
+
+/** Log-odds from 0 (surely not) over ½ (even) to 1 (surely): tells .9 from .99, which stand side by side on a straight scale. */
+export function sureness(probability: number): number {
+  const p = clamp(probability, [1e-9, 1 - 1e-9]);
+  return (clamp(Math.log(p / (1 - p)) / SURE, [-1, 1]) + 1) / 2;
+}
+
 /** Width of a drawn link, in pixels, by its probability. */
 export function linkWidth(probability: number | null): number {
-  return probability === null ? 1 : linear([0, 1], [1, 4])(clamp(probability, [0, 1]));
+  return probability === null ? 1 : linear([0, 1], [1, 4.5])(sureness(probability));
 }
 
 /** How much narrower links are drawn where a node has many. */

@@ -83,6 +83,18 @@ test("a layout has its centre in the middle, room for all, and is the same again
   assert.deepEqual(placesOf(scene, new Map(), 1), places);
 });
 
+test("the centre's links point in directions of their own", () => {
+  const ends = Array.from({ length: 12 }, (_, i) => ({ id: `n${i}`, degree: 3, hop: 1 }));
+  const links = ends.map(({ id }) => ["a", id]);
+  const among = ends.slice(1).map(({ id }, i) => [id, `n${i}`]); // a chain that would draw them together
+  const nodes = [{ id: "a", degree: 12, hop: 0 }, ...ends];
+  const scene = sceneOf({ ...material, neighbourhood: { nodes, links: [...links, ...among], version: 1 }, predictions: [] });
+  const places = placesOf(scene, new Map(), 1);
+  const angles = ends.map(({ id }) => places.get(`text:${id}`)).map(({ x, y }) => Math.atan2(y, x)).sort((a, b) => a - b);
+  const gaps = angles.map((angle, i) => (i === 0 ? angle + 2 * Math.PI - angles.at(-1) : angle - angles[i - 1]));
+  assert.ok(Math.min(...gaps) > 0.15, `${gaps}`);
+});
+
 test("labels never cover each other or a node, unless they must be read", () => {
   const next = random(2);
   const wishes = Array.from({ length: 80 }, (_, i) => {

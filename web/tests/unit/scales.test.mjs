@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rampColour } from "../../src/ramp";
-import { counted, crowding, extent, figure, linear, linkWidth, nodeRadius, percent, signed, ticks } from "../../src/scales";
+import { counted, crowding, extent, figure, linear, linkWidth, nodeRadius, percent, signed, sureness, ticks } from "../../src/scales";
 
 test("a linear scale meets both ends, and the middle where there is no span", () => {
   const scale = linear([10, 20], [0, 100]);
@@ -35,6 +35,13 @@ test("links widen with probability, nodes with degree, and crowds narrow links",
   assert.ok(nodeRadius(0) < nodeRadius(5) && nodeRadius(1e6) < 30);
   assert.equal(crowding(3), 1);
   assert.ok(crowding(60) < 1 && crowding(1e6) >= 0.45);
+});
+
+test("sureness is log-odds between 0 and 1", () => {
+  assert.equal(sureness(0.5), 0.5);
+  assert.ok(Math.abs(sureness(0.9) + sureness(0.1) - 1) < 1e-12);
+  assert.ok(sureness(0.99) - sureness(0.9) > 0.2);
+  assert.deepEqual([sureness(0), sureness(1)], [0, 1]);
 });
 
 test("a ramp meets its three colours", () => {
