@@ -36,6 +36,7 @@ CASES = (
     "explain",
     "filters",
     "shared address",
+    "directed",
     "export",
     "accept and undo",
     "reject and undo",

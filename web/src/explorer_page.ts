@@ -5,12 +5,12 @@ import { h } from "./dom";
 import { passingLinks, passingPredictions, textFilter } from "./filtering";
 import { FiltersBar } from "./filters_bar";
 import { GraphView } from "./graph_view";
-import { keyOf, sameId, type Id } from "./ids";
+import { sameId, type Id } from "./ids";
 import { Judgements, type Verdict } from "./judgements";
 import { shortened } from "./labels";
 import { legend } from "./legend";
 import { LinksList } from "./links_list";
-import { loadMore, loadNode, scoreLinks, type Loaded } from "./loading";
+import { loadMore, loadNode, loadScores, type Loaded } from "./loading";
 import { nameFor } from "./names";
 import { nodeHead } from "./node_head";
 import { RankedList } from "./ranked_list";
@@ -21,11 +21,16 @@ import { download, tableRows } from "./table_export";
 import { DEFAULTS, type Filters } from "./url_state";
 import { showWelcome } from "./welcome";
 
+export interface Traits {
+  readOnly: boolean;
+  directed: boolean;
+}
+
 export interface ExplorerEvents {
   walk: (id: Id) => void;
   filter: (filters: Filters) => void;
   title: (name: string | null) => void;
-  readOnly: () => Promise<boolean>;
+  traits: () => Promise<Traits>;
 }
 
 export class ExplorerPage {
@@ -96,11 +101,12 @@ export class ExplorerPage {
       if (!this.place.isConnected) this.element.replaceChildren(this.place);
     }
     try {
-      const [loaded, readOnly] = await Promise.all([loadNode(node, this.filters.k, signal), this.events.readOnly()]);
+      const { readOnly, directed } = await this.events.traits();
+      const loaded = await loadNode(node, this.filters.k, directed, signal);
       this.loaded = loaded;
       this.readOnly = readOnly;
       this.arrived(fresh);
-      for (const one of await scoreLinks(node, loaded.detail.neighbours, signal)) loaded.scores.set(keyOf(one.target), one);
+      await loadScores(loaded, signal);
       this.renderLinks();
       this.draw();
     } catch (error) {
@@ -143,9 +149,9 @@ export class ExplorerPage {
 
   private renderLinks(): void {
     if (this.loaded === null) return;
-    const { detail, scores } = this.loaded;
+    const { detail, scores, complete } = this.loaded;
     const shown = passingLinks(detail.neighbours, this.filters, nameFor);
-    this.links.show({ shown, loaded: detail.neighbours.length, degree: detail.degree, scores });
+    this.links.show({ shown, complete, degree: detail.degree, scores, centre: detail.id });
   }
 
   private draw(): void {
@@ -159,6 +165,7 @@ export class ExplorerPage {
       predictions: shown,
       probabilities,
       links: this.filters.links,
+      directed: this.loaded.directed,
     });
     const names = new Map(scene.nodes.map(({ key, id, name }) => [key, [name, id] as const]));
     const matches = textFilter(this.filters.text);

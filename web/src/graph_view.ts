@@ -145,7 +145,8 @@ export class GraphView {
     const longest = Math.max(14, Math.min(26, Math.round(this.surface.width / 28)));
     const faded = (key: string): boolean => !matches(key);
     const crowd = crowding(this.scene.links.filter(({ central }) => central).length);
-    paintScene(context, this.scene, { places, viewport, lit, faded, longest, crowd, palette: colours() });
+    const { directed } = this.scene;
+    paintScene(context, this.scene, { places, viewport, lit, faded, longest, crowd, directed, palette: colours() });
   }
 
   private moved(): void {

@@ -3,15 +3,16 @@
 import type { NodeInfo, Scored } from "./contract";
 import { nameOf } from "./contract";
 import { h } from "./dom";
-import { keyOf } from "./ids";
+import { keyOf, sameId, type Id } from "./ids";
 import { chanceOf, nameLine, scoreOf, type RowEvents } from "./prediction_row";
 import { counted } from "./scales";
 
 export interface LinksContent {
   shown: NodeInfo[];
-  loaded: number;
+  complete: boolean;
   degree: number;
   scores: ReadonlyMap<string, Scored>;
+  centre: Id;
 }
 
 export class LinksList {
@@ -22,14 +23,13 @@ export class LinksList {
     private readonly more: () => void,
   ) {}
 
-  show({ shown, loaded, degree, scores }: LinksContent): void {
-    const rows = shown.map((node) => this.row(node, scores.get(keyOf(node.id)) ?? null));
+  show({ shown, complete, degree, scores, centre }: LinksContent): void {
+    const rows = shown.map((node) => this.row(node, scores.get(keyOf(node.id)) ?? null, centre));
     const nothing = degree === 0 ? "This node has no link yet." : "The filters hide all links.";
-    const further = degree > loaded;
     this.element.replaceChildren(
       h("h2", { id: "links-title" }, "Links ", h("span", { class: "count" }, degree.toLocaleString("en"))),
       rows.length > 0 ? h("ul", { class: "rows" }, ...rows) : h("p", { class: "small" }, nothing),
-      ...(further ? [h("button", { type: "button", onclick: this.more }, `Show more of ${counted(degree, "link")}`)] : []),
+      ...(!complete ? [h("button", { type: "button", onclick: this.more }, `Show more of ${counted(degree, "link")}`)] : []),
     );
   }
 
@@ -37,7 +37,7 @@ export class LinksList {
     for (const row of this.element.querySelectorAll("li")) row.classList.toggle("lit", row.dataset["key"] === key);
   }
 
-  private row(node: NodeInfo, scored: Scored | null): HTMLLIElement {
+  private row(node: NodeInfo, scored: Scored | null, centre: Id): HTMLLIElement {
     const key = keyOf(node.id);
     const name = nameOf(node);
     const walk = h(
@@ -45,7 +45,8 @@ export class LinksList {
       { type: "button", class: "walk", title: name, onclick: () => this.events.walk(node.id) },
       h("span", { class: "name" }, name),
     );
-    const under = scored && h("div", { class: "under" }, chanceOf(scored.probability), scoreOf(scored.score));
+    const inward = scored !== null && !sameId(scored.source, centre);
+    const under = scored && h("div", { class: "under" }, chanceOf(scored.probability), scoreOf(scored.score), inward && h("span", { class: "tag" }, "links here"));
     const row = h(
       "li",
       { class: "row", "data-key": key },

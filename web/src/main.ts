@@ -2,7 +2,7 @@
 
 import { api } from "./api";
 import { byId, h } from "./dom";
-import { ExplorerPage } from "./explorer_page";
+import { ExplorerPage, type Traits } from "./explorer_page";
 import { showHelp } from "./help";
 import { withKey } from "./key_prompt";
 import { ModelPage } from "./model_page";
@@ -14,17 +14,18 @@ import type { Id } from "./ids";
 
 let view = viewFrom(location.hash);
 let lastExplored: View = view.page === "explore" ? view : { page: "explore", node: null, filters: DEFAULTS };
-let readOnly: Promise<boolean> | null = null;
+let traits: Promise<Traits> | null = null;
 
-function isReadOnly(): Promise<boolean> {
-  readOnly ??= withKey(() => api.model()).then(
-    (model) => model.read_only,
+/** What the explorer needs to know of the model, asked for once. */
+function modelTraits(): Promise<Traits> {
+  traits ??= withKey(() => api.model()).then(
+    ({ read_only, model }) => ({ readOnly: read_only, directed: model.directed }),
     (error: unknown) => {
-      readOnly = null;
+      traits = null;
       throw error;
     },
   );
-  return readOnly;
+  return traits;
 }
 
 function go(next: View, { replace = false } = {}): void {
@@ -46,7 +47,7 @@ const explorer = new ExplorerPage({
     if (view.page === "explore") go({ ...view, filters }, { replace: true });
   },
   title: (name) => (document.title = name === null ? "yinyan" : `${name} – yinyan`),
-  readOnly: isReadOnly,
+  traits: modelTraits,
 });
 const model = new ModelPage({
   walk,

@@ -16,7 +16,10 @@ export interface Look {
   faded: (key: string) => boolean;
   longest: number; // letters of a name
   crowd: number; // by how much links are narrowed
+  directed: boolean;
 }
+
+type Spot = readonly [number, number];
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
 const NAMES_OF_ALL = 1.25; // zoom from which nodes further away are named
@@ -46,6 +49,19 @@ function paintLink(context: CanvasRenderingContext2D, link: SceneLink, look: Loo
   context.moveTo(ax, ay);
   context.lineTo(bx, by);
   context.stroke();
+  if (look.directed && link.central) paintHead(context, [ax, ay], [bx, by], look, width);
+}
+
+/** An arrow's head a little before the end, where no node covers it. */
+function paintHead(context: CanvasRenderingContext2D, from: Spot, to: Spot, look: Look, width: number): void {
+  const angle = Math.atan2(to[1] - from[1], to[0] - from[0]);
+  const [size, away] = [6 + 1.5 * width, 16 * Math.min(1.6, Math.max(0.45, Math.sqrt(look.viewport.scale)))];
+  const [x, y] = [to[0] - away * Math.cos(angle), to[1] - away * Math.sin(angle)];
+  context.fillStyle = context.strokeStyle;
+  context.beginPath();
+  context.moveTo(x, y);
+  for (const turn of [-0.42, 0.42]) context.lineTo(x - size * Math.cos(angle + turn), y - size * Math.sin(angle + turn));
+  context.fill();
 }
 
 function paintNode(context: CanvasRenderingContext2D, node: SceneNode, look: Look, x: number, y: number): void {

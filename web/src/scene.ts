@@ -24,6 +24,7 @@ export interface SceneLink {
 
 export interface Scene {
   centre: string;
+  directed: boolean;
   nodes: SceneNode[];
   links: SceneLink[];
 }
@@ -34,6 +35,7 @@ export interface Material {
   predictions: readonly Recommendation[]; // those that pass the filters
   probabilities: ReadonlyMap<string, number | null>; // of the centre's links, by the other end's key
   links: boolean; // whether links are drawn
+  directed: boolean;
 }
 
 function knownLinks({ centre, neighbourhood, probabilities, links }: Material): SceneLink[] {
@@ -71,7 +73,7 @@ export function sceneOf(material: Material): Scene {
     add({ id: one.target, label: one.label ?? null, degree: degrees.get(key) ?? 0 }, "predicted", one.probability);
     return { source: middle, target: key, known: false, central: true, probability: one.probability };
   });
-  return { centre: middle, nodes: toldApart([...nodes.values()]), links: [...known, ...predicted] };
+  return { centre: middle, directed: material.directed, nodes: toldApart([...nodes.values()]), links: [...known, ...predicted] };
 }
 
 /** Whether two scenes join the same nodes by the same links, so that one layout serves both. */

@@ -3,8 +3,7 @@
 import { api } from "./api";
 import type { Contribution, Explanation } from "./contract";
 import { h } from "./dom";
-import type { Id } from "./ids";
-import { sameId } from "./ids";
+import { keyOf, sameId, type Id } from "./ids";
 import { withKey } from "./key_prompt";
 import { nameFor, remember } from "./names";
 import { counted, figure, signed } from "./scales";
@@ -12,9 +11,30 @@ import { failure, loading } from "./states";
 
 const SHOWN = 6;
 
-/** Contributions of single nodes, largest first, and the rest in one sum. */
-export function largest(contributions: readonly Contribution[], count = SHOWN): [Contribution[], number, number] {
-  const ordered = [...contributions].sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount));
+export interface Share {
+  neighbour: Id | null; // null: all nodes together
+  of: "this node" | "the other" | "both";
+  attracts: boolean;
+  amount: number;
+}
+
+/** What each neighbour did, whichever end it belongs to: a common neighbour is one, with the sum of both its amounts. */
+export function sharesOf(contributions: readonly Contribution[], source: Id): Share[] {
+  const shares = new Map<string, Share>();
+  for (const { end, neighbour, kind, amount } of contributions) {
+    const attracts = kind !== "repels";
+    const key = `${attracts} ${neighbour === null ? "" : keyOf(neighbour)}`;
+    const of = sameId(end, source) ? "this node" : "the other";
+    const before = shares.get(key);
+    if (before === undefined) shares.set(key, { neighbour, of, attracts, amount });
+    else shares.set(key, { ...before, of: before.of === of ? of : "both", amount: before.amount + amount });
+  }
+  return [...shares.values()];
+}
+
+/** The largest shares, the sum of the rest, and how many these are. */
+export function largest(shares: readonly Share[], count = SHOWN): [Share[], number, number] {
+  const ordered = [...shares].sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount));
   const rest = ordered.slice(count);
   return [ordered.slice(0, count), rest.reduce((sum, { amount }) => sum + amount, 0), rest.length];
 }
@@ -35,18 +55,17 @@ function row(name: string, role: string, amount: number, greatest: number): HTML
   );
 }
 
-function roleOf({ end, kind, neighbour }: Contribution, source: Id): string {
-  const whose = sameId(end, source) ? "this node" : "the other";
-  if (neighbour === null) return `pushed away from ${whose}`;
-  return `${kind === "repels" ? "no link" : "link"} of ${whose}`;
+function roleOf({ neighbour, of, attracts }: Share): string {
+  if (neighbour === null) return `pushed away from ${of}`;
+  return `${attracts ? "link" : "no link"} of ${of}`;
 }
 
 function told(explanation: Explanation): HTMLElement {
   const { score, score_alone, contributions, source, base_rate } = explanation;
-  const [shown, rest, count] = largest(contributions);
+  const [shown, rest, count] = largest(sharesOf(contributions, source));
   const greatest = Math.max(Math.abs(rest), ...shown.map(({ amount }) => Math.abs(amount)), 0);
   const body = shown.map((one) =>
-    row(one.neighbour === null ? "All other nodes" : nameFor(one.neighbour), roleOf(one, source), one.amount, greatest),
+    row(one.neighbour === null ? "All other nodes" : nameFor(one.neighbour), roleOf(one), one.amount, greatest),
   );
   if (count > 0) body.push(row(counted(count, "smaller one"), "together", rest, greatest));
   const rate = base_rate === null ? "" : ` Its probability is stated for a base rate of ${figure(base_rate, 2)}.`;

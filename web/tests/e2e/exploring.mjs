@@ -156,6 +156,31 @@ export const exploring = {
       assert.deepEqual(await other.locator(".predictions .walk").allInnerTexts(), names);
     },
   },
+  directed: {
+    run: async (visit) => {
+      const { page } = visit;
+      const altered = (pattern, change) =>
+        page.route(pattern, async (route) => {
+          const response = await route.fetch();
+          await route.fulfill({ response, json: change(await response.json()) });
+        });
+      await visit.open("#/explore?node=c12");
+      await visit.at("Paper c12");
+      const keys = (rows) => rows.evaluateAll((elements) => elements.map(({ dataset }) => dataset.key));
+      const inward = (await keys(page.locator(".links .row"))).find((key) => key.startsWith("text:c"));
+      await altered("**/v1/model", (told) => ({ ...told, model: { ...told.model, directed: true } }));
+      await altered("**/v1/score", ({ scores, version }) => {
+        const against = ({ source, target }) => source === "c12" && `text:${target}` === inward;
+        return { scores: scores.map((one) => (against(one) ? { ...one, is_link: false } : one)), version };
+      });
+      await page.reload();
+      await page.locator(".links .chance").first().waitFor();
+      assert.deepEqual(await keys(page.locator(".links .row:has(.tag)")), [inward]);
+      const drawn = await visit.drawn();
+      const { heads, lines } = await page.evaluate(() => window.painting(".graph canvas"));
+      assert.ok(drawn.size > 5 && heads > 10 && heads < lines.length, `${heads} arrows`);
+    },
+  },
   export: {
     run: async (visit) => {
       const { page } = visit;

@@ -5,12 +5,13 @@ import { chromium } from "playwright-core";
 /** Runs in the page before it loads: keeps the lines and texts of the last painting of each canvas. */
 function recordPainting() {
   const painted = new WeakMap();
+  const blank = () => ({ lines: [], texts: [], points: 0, heads: 0 });
   const proto = CanvasRenderingContext2D.prototype;
-  const of = (context) => painted.get(context.canvas) ?? { lines: [], texts: [], points: 0, path: [] };
+  const of = (context) => painted.get(context.canvas) ?? { ...blank(), path: [] };
   const wrap = (name, note) => {
     const original = proto[name];
     proto[name] = function (...args) {
-      if (name === "clearRect") painted.set(this.canvas, { lines: [], texts: [], points: 0, path: [] });
+      if (name === "clearRect") painted.set(this.canvas, { ...blank(), path: [] });
       else note?.(of(this), args, this);
       return original.apply(this, args);
     };
@@ -24,6 +25,7 @@ function recordPainting() {
     const { lineWidth: width, strokeStyle: colour, globalAlpha: alpha } = context;
     record.lines.push({ from: record.path[0], to: record.path[1], dashed: context.getLineDash().length > 0, width, colour, alpha });
   });
+  wrap("fill", (record) => record.path.length === 3 && record.heads++);
   wrap("fillText", (record, [text, x, y]) => record.texts.push({ text, x, y }));
   wrap("fillRect", (record) => record.points++);
   window.painting = (selector) => of(document.querySelector(selector).getContext("2d"));

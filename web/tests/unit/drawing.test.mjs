@@ -7,7 +7,7 @@ import { placesOf } from "../../src/layout";
 import { sameShape, sceneOf } from "../../src/scene";
 import { DEFAULTS } from "../../src/url_state";
 import { Viewport } from "../../src/viewport";
-import { largest } from "../../src/why";
+import { largest, sharesOf } from "../../src/why";
 
 function random(seed) {
   let state = seed;
@@ -45,6 +45,7 @@ const material = {
   predictions: [{ target: "7", label: "twin", score: 1, probability: 0.8, rank: 1 }],
   probabilities: new Map([["integer:7", 0.6]]),
   links: true,
+  directed: false,
 };
 
 test("a scene tells links from predictions and 7 from '7'", () => {
@@ -140,8 +141,18 @@ test("filters look at names and ids, whatever their case and accents", () => {
 });
 
 test("an explanation shows the largest shares and sums the rest", () => {
-  const shares = [1, -5, 2, 3, -0.5].map((amount) => ({ end: "a", neighbour: "b", kind: "attracts", amount }));
+  const shares = [1, -5, 2, 3, -0.5].map((amount) => ({ neighbour: "b", of: "both", attracts: true, amount }));
   const [shown, rest, count] = largest(shares, 2);
   assert.deepEqual(shown.map(({ amount }) => amount), [-5, 3]);
   assert.deepEqual([rest, count], [2.5, 3]);
+});
+
+test("a common neighbour is one share, and 7 is not '7'", () => {
+  const of = (end, neighbour, amount, kind = "attracts") => ({ end, neighbour, kind, amount });
+  const given = [of("a", 7, 1), of("b", 7, 2), of("a", "7", 4), of("b", null, -1, "repels"), of("a", null, -2, "repels")];
+  assert.deepEqual(sharesOf(given, "a"), [
+    { neighbour: 7, of: "both", attracts: true, amount: 3 },
+    { neighbour: "7", of: "this node", attracts: true, amount: 4 },
+    { neighbour: null, of: "both", attracts: false, amount: -3 },
+  ]);
 });
