@@ -124,6 +124,7 @@ export class ExplorerPage {
     const { detail, predictions } = this.loaded;
     if (!this.place.isConnected) this.element.replaceChildren(this.place);
     const head = nodeHead(detail, { share: () => void this.share(), save: () => this.save() });
+    const focused = this.side.contains(document.activeElement);
     if (fresh || !this.side.contains(this.list.element)) {
       this.side.replaceChildren(head, this.bar.element, this.list.element, this.links.element);
       this.side.scrollTop = 0;
@@ -131,6 +132,7 @@ export class ExplorerPage {
     this.events.title(nameFor(detail.id));
     this.render();
     if (!fresh) return;
+    if (focused) head.querySelector("h1")?.focus({ preventScroll: true }); // the row that had it is gone
     announce(
       `${nameFor(detail.id)}: ${counted(detail.degree, "link")}, ${counted(predictions.length, "predicted link")}.`,
     );

@@ -91,6 +91,7 @@ export const judging = {
       const first = await current();
       await page.keyboard.press("Enter");
       await visit.at(first);
+      await visit.until(() => page.evaluate(() => document.activeElement.tagName === "H1"), "the new node has the focus");
       await page.keyboard.press("m");
       await page.locator("#metrics-title").waitFor();
       await page.keyboard.press("e");
