@@ -74,7 +74,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "service.labels service.structure",
         "service.change_log service.renewal",
         "service.moment",
-        "service.live service.questions service.browsing service.model_page",
+        "service.finding service.live service.questions service.browsing service.model_page",
         "service.problems",
         "service.working service.limits",
         "service.room",

@@ -30,7 +30,7 @@ def serve(
     labels: Annotated[Path | None, typer.Option(help="table of nodes: an id, a label, columns to show")] = None,
     label_column: Annotated[str | None, typer.Option(help="its column of labels")] = None,
     id_column: Annotated[str | None, typer.Option(help="its column of ids")] = None,
-    index: Annotated[str, typer.Option(help="how partners are found: auto or exact")] = "auto",
+    index: Annotated[str, typer.Option(help="how partners are found: auto, exact, mips or flashlight")] = "auto",
     at_once: Annotated[int, typer.Option(help="questions a process works on at a time", min=1)] = 2,
     seconds: Annotated[float, typer.Option(help="for an answer, at most", min=0.1)] = 20.0,
     access_log: Annotated[Path | None, typer.Option(help="file of JSON lines (else standard error)")] = None,

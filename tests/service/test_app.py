@@ -255,7 +255,9 @@ def test_slow_bodies_and_slow_heads_are_cut_off(model: Path, monkeypatch: pytest
             assert b"connection: close" in answer.lower()
         with socket.create_connection(("127.0.0.1", port), timeout=5) as drip:
             drip.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert b"200" in drip.recv(4_096).split(b"\r\n")[0]
+            answer = b""
+            while b"alive" not in answer:
+                answer += drip.recv(4_096)
             drip.sendall(b"GET /heal")  # the next head never ends
             started = time.monotonic()
             assert drip.recv(4_096) == b"" and time.monotonic() - started < 3

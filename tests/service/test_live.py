@@ -67,7 +67,7 @@ def test_answers_follow_the_graph(tmp_path: Path, name: str, directed: bool) -> 
         kept = [tuple(p) for p in pairs.tolist() if set(p) != {0, 1} or (directed and tuple(p) == (1, 0))]
         changed = Graph.from_arrays(np.array([*kept, (0, 30), (1, 31)]), ids=ids, features=features, directed=directed)
         wanted = embedded_again(predictor, changed)
-        np.testing.assert_allclose(room.now.vectors.matrix().numpy(), wanted, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(room.now.vectors.matrix().numpy(), wanted, atol=5e-4 * np.abs(wanted).max())
         assert room.now.structure.pairs().tolist() == changed.edges.tolist()
         assert room.now.structure.num_links == changed.num_edges
         np.testing.assert_array_equal(room.now.structure.degrees, changed.degrees)

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from yinyan.fitting import Fitted
-from yinyan.retrieval.exact import TopK, best
+from yinyan.retrieval.exact import TopK
 from yinyan.service.names import Labels
 from yinyan.service.renewal import Inputs
 from yinyan.service.search import Search
@@ -21,11 +21,9 @@ from yinyan.service.structure import Structure
 from yinyan.service.vectors import Vectors
 from yinyan.store import load_model
 
-__all__ = ["Finder", "Moment", "ScanFinder", "Served", "model_fingerprint", "served_model"]
+__all__ = ["Finder", "Moment", "Served", "model_fingerprint", "served_model"]
 
 Rows = NDArray[np.int64]
-
-_BLOCK = 8_192  # rows scored at a time
 
 
 class Finder(Protocol):
@@ -66,44 +64,6 @@ class Moment:
     vectors: Vectors
     inputs: Inputs
     drift: float = 0.0
-
-
-class ScanFinder:
-    """Scores every permitted row."""
-
-    def __init__(self, fitted: Fitted) -> None:
-        self._decoder = fitted.model.decoder
-
-    @torch.no_grad()
-    def top_k(self, moment: Moment, source: int, k: int, excluded: Rows, pool: Rows | None) -> TopK:
-        """By blocks over all rows, or over the pool."""
-        own = moment.vectors.take(np.array([source]))
-        if pool is not None:
-            rows = np.setdiff1d(pool, excluded)
-            scores = self._scores(own, rows.size, lambda a, b: moment.vectors.take(rows[a:b]))
-            return best(rows, scores, k)
-        count = len(moment.vectors)
-        left = moment.structure.num_left
-        start, stop = (0, count) if left is None else (left, count) if source < left else (0, left)
-        scores = self._scores(own, stop - start, lambda a, b: moment.vectors.block(start + a, start + b))
-        scores[excluded[(excluded >= start) & (excluded < stop)] - start] = -np.inf
-        found = best(np.arange(start, stop), scores, k)
-        allowed = found.scores > -np.inf
-        return TopK(found.rows[allowed], found.scores[allowed])
-
-    def update(self, rows: Rows, vectors: Vectors) -> None:
-        """Nothing is kept."""
-
-    def describe(self) -> dict[str, Any]:
-        """Exact."""
-        return {"kind": "exact", "recall": 1.0}
-
-    def _scores(self, own: torch.Tensor, count: int, block: Callable[[int, int], torch.Tensor]) -> NDArray[np.float32]:
-        scores = np.empty(count, dtype=np.float32)
-        for start in range(0, count, _BLOCK):
-            stop = min(start + _BLOCK, count)
-            scores[start:stop] = self._decoder(own, block(start, stop)).numpy()
-        return scores
 
 
 def served_model(path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[..., Finder]) -> Served:

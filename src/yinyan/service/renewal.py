@@ -26,6 +26,8 @@ __all__ = ["Inputs", "LocalRenewal", "Renewal", "WholeRenewal", "messages_of", "
 
 Rows = NDArray[np.int64]
 
+_TOLERANCE = 1e-4  # of a row's length: half of all rows of a large graph move by less than this with every link
+
 
 class Inputs(NamedTuple):
     """What the encoder reads beside the links, with the rows of new nodes."""
@@ -81,6 +83,7 @@ class LocalRenewal(Renewal):
             message_graph(graph, fitted.message_edges, cpu),
             seed=fitted.seed,
             mean_weight=1.0 if weights is None else float(weights[fitted.message_edges].mean()),
+            tolerance=_TOLERANCE,
         )
         self._one_by_one = fitted.settings.encoder.inputs == "random"  # a draw depends on how many came before
         self.inputs = Inputs(() if graph.features is None else (graph.features,), self._live.table)

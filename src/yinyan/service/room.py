@@ -7,13 +7,13 @@ from pathlib import Path
 
 import torch
 
-from yinyan.errors import SettingsError
 from yinyan.fitting import Fitted
 from yinyan.service.browsing import Maps
 from yinyan.service.change_log import ChangeLog, log_path
+from yinyan.service.finding import finder_for
 from yinyan.service.labels import read_labels
 from yinyan.service.live import Keeper, Made
-from yinyan.service.moment import Finder, Moment, ScanFinder, Served, served_model
+from yinyan.service.moment import Finder, Moment, Served, served_model
 from yinyan.service.names import Labels
 from yinyan.service.options import Options
 from yinyan.service.questions import Explainer
@@ -91,6 +91,5 @@ class Room:
         return read_labels(fitted.graph, Path(options.labels), options.id_column, options.label_column)
 
     def _finder(self, fitted: Fitted) -> Finder:
-        if self.options.index not in ("auto", "exact"):
-            raise SettingsError(f"'index' needs to be 'auto' or 'exact' (got {self.options.index!r})")
-        return ScanFinder(fitted)
+        places = [self.options.model_path, *([] if self.shared_folder is None else [self.shared_folder])]
+        return finder_for(fitted, self.options.index, places)
