@@ -156,7 +156,7 @@ def address(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -
     folder = tmp_path_factory.mktemp("explorer")
     graph = small_graph()
     sizes: dict[str, Any] = {"encoder": {"hidden_size": 16, "embedding_size": 16}, "decoder": {"width": 16}}
-    yinyan.LinkPredictor(seed=0, device="cpu", **sizes, training={"epochs": 20}).fit(graph).save(folder / "model")
+    yinyan.LinkPredictor(seed=0, device="cpu", **sizes, training={"epochs": 10}).fit(graph).save(folder / "model")
     (folder / "labels.csv").write_text(labels_of(graph), encoding="utf-8")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

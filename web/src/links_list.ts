@@ -1,9 +1,9 @@
 /** The list of a node's links, with what the model thinks of each. */
 
 import type { NodeInfo, Scored } from "./contract";
-import { nameOf } from "./contract";
 import { h } from "./dom";
 import { keyOf, sameId, type Id } from "./ids";
+import { nameFor } from "./names";
 import { chanceOf, nameLine, scoreOf, type RowEvents } from "./prediction_row";
 import { counted } from "./scales";
 
@@ -39,7 +39,7 @@ export class LinksList {
 
   private row(node: NodeInfo, scored: Scored | null, centre: Id): HTMLLIElement {
     const key = keyOf(node.id);
-    const name = nameOf(node);
+    const name = nameFor(node.id);
     const walk = h(
       "button",
       { type: "button", class: "walk", title: name, onclick: () => this.events.walk(node.id) },

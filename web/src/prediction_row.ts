@@ -3,7 +3,7 @@
 import type { Recommendation } from "./contract";
 import { h } from "./dom";
 import { icon } from "./icons";
-import { keyOf, type Id } from "./ids";
+import { keyOf, spelled, type Id } from "./ids";
 import type { Verdict } from "./judgements";
 import { nameFor } from "./names";
 import { figure, percent, sureness } from "./scales";
@@ -33,7 +33,7 @@ export function chanceOf(probability: number | null): HTMLElement {
 
 /** A name that can be walked to, and the id where it is not the name itself. */
 export function nameLine(walk: HTMLElement, id: Id, name: string): HTMLElement {
-  return h("div", { class: "called" }, walk, name !== String(id) && h("span", { class: "small id" }, String(id)));
+  return h("div", { class: "called" }, walk, name !== String(id) && name !== spelled(id) && h("span", { class: "small id" }, String(id)));
 }
 
 export function scoreOf(score: number): HTMLElement {

@@ -88,7 +88,8 @@ function toldApart(nodes: SceneNode[]): SceneNode[] {
   const bearers = new Map<string, number>();
   for (const { name } of nodes) bearers.set(name, (bearers.get(name) ?? 0) + 1);
   return nodes.map((node) => {
-    const alone = bearers.get(node.name) === 1 || node.name === String(node.id);
-    return alone ? node : { ...node, name: `${node.name} (${spelled(node.id)})` };
+    if (bearers.get(node.name) === 1) return node;
+    const id = spelled(node.id);
+    return { ...node, name: node.name === String(node.id) ? id : `${node.name} (${id})` };
   });
 }

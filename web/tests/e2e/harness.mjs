@@ -67,14 +67,22 @@ export class Visit {
   async drawn() {
     await this.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
     const { lines, texts } = await this.page.evaluate(() => window.painting(".graph canvas"));
-    const centre = texts.at(-1); // the most important name is written last
     const found = new Map();
+    const centre = await this.heading();
     for (const { text, x, y } of texts) {
       const meets = ([a, b]) => Math.abs(a - x) < 0.01 && Math.abs(b - y) < 40;
-      const line = lines.filter(({ to, from }) => meets(to) || meets(from)).at(-1);
-      if (text !== centre.text && line) found.set(text, { ...line, place: meets(line.to) ? line.to : line.from });
+      const line = lines.filter(({ to, from }) => meets(to) || meets(from)).at(-1); // the centre's own are painted last
+      if (text !== centre && line) found.set(text, { ...line, place: meets(line.to) ? line.to : line.from });
     }
     return found;
+  }
+
+  /** How the line to one node is drawn; pointed at in the list, its name is written for certain. */
+  async line(name) {
+    await this.page.locator(".row", { has: this.page.getByRole("button", { name, exact: true }) }).hover();
+    const line = (await this.drawn()).get(name);
+    assert.ok(line, `${name} is drawn`);
+    return line;
   }
 
   /** Waits until a check of the page holds. */
@@ -94,7 +102,7 @@ export class Visit {
 
 /** Runs all cases in one browser; gives {name: null or the reason of its failure}. */
 export async function runCases(cases, { base, browser: executablePath, only }) {
-  const args = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-first-run"];
+  const args = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-gpu"];
   const browser = await chromium.launch({ executablePath, args });
   const results = {};
   try {

@@ -10,17 +10,17 @@ export const judging = {
   "accept and undo": {
     run: async (visit) => {
       const { page } = visit;
-      await visit.open("#/explore?node=c12");
+      await visit.open("#/explore?node=c12&text=Paper");
       await visit.at("Paper c12");
       const [name] = await visit.names("predictions");
-      assert.equal((await visit.drawn()).get(name).dashed, true);
+      assert.equal((await visit.line(name)).dashed, true);
       await page.locator(".verdict.accept").first().click();
       await settled(visit, name);
       await page.reload();
       await visit.at("Paper c12");
       assert.ok((await visit.names("links")).includes(name));
       assert.ok(!(await visit.names("predictions")).includes(name));
-      assert.equal((await visit.drawn()).get(name).dashed, false, "an accepted link is solid after a reload");
+      assert.equal((await visit.line(name)).dashed, false, "an accepted link is solid after a reload");
 
       const [next] = await visit.names("predictions");
       await page.locator(".verdict.accept").first().click();
@@ -28,13 +28,13 @@ export const judging = {
       await page.locator("#note .undo").click();
       await visit.until(async () => (await visit.names("predictions")).includes(next), `${next} is predicted again`);
       assert.ok(!(await visit.names("links")).includes(next));
-      assert.equal((await visit.drawn()).get(next).dashed, true);
+      assert.equal((await visit.line(next)).dashed, true);
     },
   },
   "reject and undo": {
     run: async (visit) => {
       const { page } = visit;
-      await visit.open("#/explore?node=c14");
+      await visit.open("#/explore?node=c14&text=Paper");
       await visit.at("Paper c14");
       const [name] = await visit.names("predictions");
       await page.locator(".verdict.reject").first().click();
