@@ -13,7 +13,7 @@ from yinyan.errors import InputError, StoreError, UnknownNodeError
 from yinyan.service.change_log import log_path
 from yinyan.service.live import Made
 from yinyan.service.options import Options
-from yinyan.service.questions import Explainer, embed, recommend, score
+from yinyan.service.questions import Explainer, Wish, embed, recommend, score
 from yinyan.service.room import Room
 from yinyan.service.structure import ConflictError
 
@@ -92,7 +92,7 @@ def test_a_new_node_is_embedded_as_the_predictor_would(tmp_path: Path) -> None:
         assert make(room, {"kind": "add_nodes", "nodes": [node]}) == (1, 1)
         found = embed(room.now, ["new", 3])["embeddings"]
         np.testing.assert_allclose(found[0]["vector"], wanted.embed("new"), atol=1e-5)
-        assert [r["target"] for r in recommend(room.now, ["new"], 5)["results"][0]["recommendations"]] == [
+        assert [r["target"] for r in recommend(room.now, Wish(["new"], 5))["results"][0]["recommendations"]] == [
             row.target for row in wanted.recommend("new", 5)
         ]
         told = Explainer().explain(room.now, [("new", 9)])["explanations"][0]
@@ -124,7 +124,7 @@ def test_a_replayed_log_gives_the_same_rows(tmp_path: Path, inputs: str) -> None
         np.testing.assert_allclose(again.now.vectors.matrix().numpy(), before.numpy(), atol=1e-5)
         assert again.now.structure.names.label(42) == "last"
         assert again.now.structure.num_rejected == 1 and again.now.structure.rejected.has(0, 9)
-        assert 9 not in [r["target"] for r in recommend(again.now, [0], 40)["results"][0]["recommendations"]]
+        assert 9 not in [r["target"] for r in recommend(again.now, Wish([0], 40))["results"][0]["recommendations"]]
     finally:
         again.close()
 
@@ -248,9 +248,9 @@ def test_bipartite_graphs_keep_their_sides(tmp_path: Path) -> None:
     room = opened(tmp_path / "model")
     try:
         assert make(room, {"kind": "add_nodes", "nodes": [{"id": "item", "neighbours": [0, 1]}]}).num == 1
-        found = recommend(room.now, [5], 30)["results"][0]["recommendations"]
+        found = recommend(room.now, Wish([5], 30))["results"][0]["recommendations"]
         assert {r["target"] for r in found} <= {*range(10, 20), "item"} and len(found) == 8
-        assert {r["target"] for r in recommend(room.now, ["item"], 30)["results"][0]["recommendations"]} == set(
+        assert {r["target"] for r in recommend(room.now, Wish(["item"], 30))["results"][0]["recommendations"]} == set(
             range(2, 10)
         )
         with pytest.raises(InputError, match="one side"):

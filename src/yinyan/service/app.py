@@ -28,6 +28,8 @@ __all__ = ["create_app"]
 _STATIC = FilePath(__file__).parent / "static"
 _NO_PAGE = "yinyan serves a model here. The explorer's page is not part of this installation; see /openapi.json.\n"
 
+_FEW, _SMALL = 4, 100  # nodes, and partners each, of requests that may wait for each other
+
 IdText = Annotated[str, Path(description="a node's id", examples=["p1"])]
 Kind = Annotated[Literal["auto", "text", "integer"], Query(description="how to read the id in the address")]
 
@@ -95,7 +97,7 @@ def create_app(room: Room) -> ASGIApp:
     options = room.options
     keys = None if options.keys is None else read_keys(FilePath(options.keys))
     access = AccessLog(None if options.access_log is None else FilePath(options.access_log))
-    return Gate(app, options.limits, counters, access, keys)
+    return Gate(app, options.limits, counters, access, keys, room.is_full)
 
 
 def _questions(app: FastAPI, room: Room) -> None:
@@ -113,9 +115,10 @@ def _questions(app: FastAPI, room: Room) -> None:
         _at_most(body.nodes, limits.recommend_nodes, "nodes")
         _at_most(body.k, limits.k, "partners a node")
         _at_most(body.among, limits.pairs, "candidates")
-        return await room.desk.ask(
-            lambda: _json(questions.recommend(room.now, body.nodes, body.k, known=body.known, among=body.among))
-        )
+        wish = questions.Wish(body.nodes, body.k, body.known, body.among)
+        if len(body.nodes) <= _FEW and body.k <= _SMALL and body.among is None:  # such are answered together
+            return _json(await room.counter.ask(wish))
+        return await room.desk.ask(lambda: _json(questions.recommend(room.now, wish)))
 
     @app.post("/v1/explain", responses=_documented(schemas.Explanations, *_ASKED))
     async def explain(body: schemas.PairsBody) -> Response:

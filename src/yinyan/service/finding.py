@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +66,19 @@ class IndexFinder:
         self._missed: list[Rows] = []
         self._builder: threading.Thread | None = None
 
-    def top_k(self, moment: Moment, source: int, k: int, excluded: Rows, pool: Rows | None) -> TopK:
-        """The k best; rows that the moment does not know yet are left out."""
+    def top_k(
+        self, moment: Moment, sources: Sequence[int], k: int, excluded: Callable[[int], Rows], pool: Rows | None
+    ) -> list[TopK]:
+        """The k best of each source, all of one side; rows that the moment does not know yet are left out."""
         structure = moment.structure
         n, left = structure.num_nodes, structure.num_left
-        if pool is None and left is not None:
-            pool = np.arange(left, n) if source < left else np.arange(left)
+        if left is not None:
+            other = np.arange(left, n) if sources[0] < left else np.arange(left)
+            pool = other if pool is None else np.intersect1d(pool, other)
         if pool is not None and not pool.size:
-            return TopK(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
-        found = self._index.top_k([source], min(k, n), lambda row: excluded, pool)[0]
-        known = found.rows < n
-        return found if known.all() else TopK(found.rows[known], found.scores[known])
+            return [TopK(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))] * len(sources)
+        found = self._index.top_k(sources, min(k, n), excluded, pool)
+        return [_known(top, n) for top in found]
 
     def update(self, rows: Rows, vectors: Vectors) -> None:
         """Called by one thread; readers see the old rows or the new ones."""
@@ -104,3 +106,8 @@ class IndexFinder:
             self._fresh = self._build(vectors.matrix())
         except Exception as error:  # the old one still answers
             _log.warning("the index could not be built again: %s", error)
+
+
+def _known(top: TopK, num_nodes: int) -> TopK:
+    known = top.rows < num_nodes
+    return top if known.all() else TopK(top.rows[known], top.scores[known])

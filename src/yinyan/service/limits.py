@@ -7,7 +7,7 @@ import json
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TextIO
@@ -48,9 +48,16 @@ class Gate:
     """Checks host, key and body before the routes see a request."""
 
     def __init__(
-        self, app: ASGIApp, limits: Limits, counters: Counters, access: AccessLog, keys: Mapping[str, str] | None
+        self,
+        app: ASGIApp,
+        limits: Limits,
+        counters: Counters,
+        access: AccessLog,
+        keys: Mapping[str, str] | None,
+        is_full: Callable[[str], bool],
     ) -> None:
-        self._app, self._limits, self._counters, self._access, self._keys = app, limits, counters, access, keys
+        self._app, self._limits, self._counters, self._access = app, limits, counters, access
+        self._keys, self._is_full = keys, is_full
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, from its head to its note in the log."""
@@ -106,6 +113,8 @@ class Gate:
                 "an API key is needed: send it as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'",
                 headers={"WWW-Authenticate": "Bearer"},
             )
+        if self._is_full(scope["path"]):
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "too many questions are waiting: ask again in a moment")
         return None
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes | Response | None:

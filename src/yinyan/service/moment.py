@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,8 +29,10 @@ Rows = NDArray[np.int64]
 class Finder(Protocol):
     """Names the best partners of a row."""
 
-    def top_k(self, moment: Moment, source: int, k: int, excluded: Rows, pool: Rows | None) -> TopK:
-        """The k best rows, best first, without the excluded ones; of `pool` (sorted) alone, if given."""
+    def top_k(
+        self, moment: Moment, sources: Sequence[int], k: int, excluded: Callable[[int], Rows], pool: Rows | None
+    ) -> list[TopK]:
+        """The k best rows of each source, best first, without those `excluded`; of `pool` (sorted) alone, if given."""
         ...
 
     def update(self, rows: Rows, vectors: Vectors) -> None:

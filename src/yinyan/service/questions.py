@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,18 +12,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.calibration import BASE_RATE, shifted
-from yinyan.errors import InputError
+from yinyan.errors import InputError, YinYanError
 from yinyan.explanation import explain_pair
 from yinyan.fitting import our_encoder
 from yinyan.ids import Id
 from yinyan.messages import MessageGraph
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams
+from yinyan.retrieval.exact import TopK
 from yinyan.service.moment import Moment
 from yinyan.service.renewal import joined_features, messages_of, with_table
 from yinyan.training import Model
 
-__all__ = ["Explainer", "embed", "recommend", "score"]
+__all__ = ["Explainer", "Wish", "embed", "recommend", "recommend_together", "score"]
 
 Rows = NDArray[np.int64]
 Pair = Sequence[Id]
@@ -55,23 +56,74 @@ def score(moment: Moment, pairs: Sequence[Pair], base_rate: float = BASE_RATE) -
     return {"scores": answers, "version": moment.version}
 
 
-def recommend(
-    moment: Moment, nodes: Sequence[Id], k: int, *, known: bool = False, among: Sequence[Id] | None = None
-) -> dict[str, Any]:
+class Wish(NamedTuple):
+    """What one request wants recommended."""
+
+    nodes: Sequence[Id]
+    k: int = 10
+    known: bool = False
+    among: Sequence[Id] | None = None
+
+
+def recommend(moment: Moment, wish: Wish) -> dict[str, Any]:
     """The k best new partners of each node, best first."""
+    (answer,) = recommend_together(moment, [wish])
+    if isinstance(answer, YinYanError):
+        raise answer
+    return answer
+
+
+def recommend_together(moment: Moment, wishes: Sequence[Wish]) -> list[dict[str, Any] | YinYanError]:
+    """Answers to several requests, in the time of few: those of a kind are looked for together."""
+    answers: list[dict[str, Any] | YinYanError] = []
+    groups: dict[tuple[int, bool, bool, int], list[tuple[int, int]]] = {}  # places and sources that go together
+    for place, wish in enumerate(wishes):
+        try:
+            sources = _rows(moment, wish.nodes)
+            _rows(moment, wish.among or ())
+        except YinYanError as error:
+            answers.append(error)
+            continue
+        answers.append({"results": [], "version": moment.version})
+        for source in sources.tolist():
+            alone = -1 if wish.among is None else place  # candidates of its own
+            groups.setdefault((wish.k, wish.known, _side(moment, source), alone), []).append((place, source))
+    tops: dict[tuple[int, int], TopK] = {}
+    for (k, known, _, alone), members in groups.items():
+        pool = None if alone < 0 else np.unique(_rows(moment, wishes[alone].among or ()))
+        asked = [source for _, source in members]
+        found = moment.served.finder.top_k(moment, asked, k, _left_out(moment, known=known), pool)
+        tops |= dict(zip(members, found, strict=True))
+    for place, (wish, answer) in enumerate(zip(wishes, answers, strict=True)):
+        if not isinstance(answer, YinYanError):
+            sources = _rows(moment, wish.nodes).tolist()
+            for node, source in zip(wish.nodes, sources, strict=True):
+                top = tops[place, source]
+                answer["results"].append({"node": node, "recommendations": _listed(moment, top.rows, top.scores)})
+    return answers
+
+
+def _rows(moment: Moment, nodes: Sequence[Id]) -> Rows:
+    return moment.structure.names.rows(nodes) if nodes else np.empty(0, dtype=np.int64)
+
+
+def _side(moment: Moment, source: int) -> bool:
+    left = moment.structure.num_left
+    return left is not None and source >= left
+
+
+def _left_out(moment: Moment, *, known: bool) -> Callable[[int], Rows]:
+    """Whom not to recommend to a row."""
     structure = moment.structure
-    sources = structure.names.rows(nodes) if nodes else np.empty(0, dtype=np.int64)
-    pool = None if among is None else np.unique(structure.names.rows(among)) if among else np.empty(0, dtype=np.int64)
-    results = []
-    for node, source in zip(nodes, sources.tolist(), strict=True):
-        excluded = [structure.rejected.of(source), np.array([source])]
-        excluded += [] if known else [structure.out.of(source)]
-        mine = pool
-        if mine is not None and structure.num_left is not None:
-            mine = mine[(mine < structure.num_left) != (source < structure.num_left)]
-        top = moment.served.finder.top_k(moment, source, k, np.concatenate(excluded), mine)
-        results.append({"node": node, "recommendations": _listed(moment, top.rows, top.scores)})
-    return {"results": results, "version": moment.version}
+
+    def rows(source: int) -> Rows:
+        rejected = structure.rejected.of(source)
+        if known:
+            return rejected
+        linked = structure.out.of(source)
+        return np.concatenate([rejected, linked]) if rejected.size else linked
+
+    return rows
 
 
 def _listed(moment: Moment, rows: Rows, scores: NDArray[np.float32]) -> list[dict[str, Any]]:
@@ -87,7 +139,7 @@ def _listed(moment: Moment, rows: Rows, scores: NDArray[np.float32]) -> list[dic
 
 def embed(moment: Moment, nodes: Sequence[Id]) -> dict[str, Any]:
     """The stored vector of each node."""
-    rows = moment.structure.names.rows(nodes) if nodes else np.empty(0, dtype=np.int64)
+    rows = _rows(moment, nodes)
     vectors = moment.vectors.take(rows).tolist()
     answers = [{"node": node, "vector": vector} for node, vector in zip(nodes, vectors, strict=True)]
     return {"embeddings": answers, "version": moment.version}

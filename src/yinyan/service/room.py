@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,11 +18,13 @@ from yinyan.service.live import Keeper, Made
 from yinyan.service.moment import Finder, Moment, Served, served_model
 from yinyan.service.names import Labels
 from yinyan.service.options import Options
-from yinyan.service.questions import Explainer
+from yinyan.service.questions import Explainer, Wish, recommend_together
 from yinyan.service.structure import Change
-from yinyan.service.working import Desk, within
+from yinyan.service.working import Counter, Desk, within
 
 __all__ = ["Room"]
+
+_TOGETHER = 32  # requests whose partners are looked for at a time
 
 
 class Room:
@@ -42,7 +46,9 @@ class Room:
         self.slow_desk = Desk(
             "explanations", at_once=limits.slow_at_once, waiting=limits.slow_waiting, seconds=limits.seconds
         )
-        self._changing = 0
+        self.counter: Counter[Wish, dict[str, Any]] = Counter(
+            "partners", self._recommended, waiting=limits.waiting, seconds=limits.seconds, most=_TOGETHER
+        )
         self.explainer, self.maps = Explainer(), Maps()
         cores = os.cpu_count() or 1
         torch.set_num_threads(max(1, cores // (options.workers * limits.at_once)))
@@ -51,6 +57,10 @@ class Room:
     def now(self) -> Moment:
         """The current moment."""
         return self.keeper.now
+
+    def is_full(self, path: str) -> bool:
+        """Whether a question at this address would have to be refused: seen before it is read."""
+        return (self.counter if path == "/v1/recommend" else self.desk).is_full and path.startswith("/v1/")
 
     async def changed(self, change: Change) -> Made:
         """Make a change, and wait until answers know of it."""
@@ -71,15 +81,19 @@ class Room:
             "yinyan_drift": ("Changed links as a share of those the model was saved with.", now.drift),
             "yinyan_pending": (
                 "Questions worked on or waiting, in the process asked.",
-                self.desk.pending,
+                self.desk.pending + self.counter.pending,
             ),
         }
 
     def close(self) -> None:
         """Finish what was begun."""
+        self.counter.close()
         self.desk.close()
         self.slow_desk.close()
         self.keeper.close()
+
+    def _recommended(self, wishes: Sequence[Wish]) -> Sequence[dict[str, Any] | Exception]:
+        return recommend_together(self.now, wishes)
 
     def _load(self) -> Served:
         return served_model(self.options.model_path, self._labels, self._finder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,10 +27,14 @@ _VARIABLE = "YINYAN_SERVICE"  # options of a child process
 _PATIENCE = 600  # seconds in which a child has to have read the model
 
 
+_SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop must not wait for those who compute
+
+
 def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
     """Serve until told to stop."""
     if options.keys is not None:
         read_keys(Path(options.keys))  # a mistake in it is told before anything starts
+    sys.setswitchinterval(_SWITCH)
     if options.workers == 1:
         room = Room(options)
         _on_hangup(room)
@@ -46,6 +51,7 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
 
 def app_of_environment() -> ASGIApp:
     """The application of a child process."""
+    sys.setswitchinterval(_SWITCH)
     room = Room(Options.from_json(os.environ[_VARIABLE]))
     _on_hangup(room)
     return create_app(room)
