@@ -15,6 +15,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chro
 CASES = (
     "search",
     "walk",
+    "while a node loads",
     "pan and zoom",
     "explain",
     "filters",
@@ -152,7 +154,8 @@ def labels_of(graph: yinyan.Graph) -> str:
 @pytest.fixture(scope="module")
 def address(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service of a small model, in a process of its own."""
-    pytest.importorskip("fastapi")
+    if find_spec("fastapi") is None:
+        missing("there is no FastAPI (pip install 'yinyan[service]')")
     folder = tmp_path_factory.mktemp("explorer")
     graph = small_graph()
     sizes: dict[str, Any] = {"encoder": {"hidden_size": 16, "embedding_size": 16}, "decoder": {"width": 16}}

@@ -19,6 +19,9 @@ export function toCsv(header: readonly string[], rows: readonly (readonly Cell[]
 
 /** A part of a file's name: letters, digits and dashes of any text. */
 export function fileStem(text: string): string {
-  const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").replace(/[^\p{L}\p{N}]+/gu, "-");
+  const plain = text
+    .normalize("NFKD")
+    .replace(/\p{M}/gu, "")
+    .replace(/[^\p{L}\p{N}]+/gu, "-");
   return plain.replace(/^-+|-+$/g, "").slice(0, 60) || "node";
 }

@@ -42,7 +42,8 @@ export class EmbeddingMap {
     this.version = map.version;
     const [least, most] = extent([...extent(map.x), ...extent(map.y)]);
     const scale = 1000 / (most - least || 1);
-    const placed = (values: number[], factor: number): Float64Array => Float64Array.from(values, (value) => value * factor);
+    const placed = (values: number[], factor: number): Float64Array =>
+      Float64Array.from(values, (value) => value * factor);
     this.points = { x: placed(map.x, scale), y: placed(map.y, -scale), name: (i) => this.name(i) };
     this.grid = new Grid(this.points.x, this.points.y);
     this.surface = new Surface(
@@ -50,7 +51,10 @@ export class EmbeddingMap {
       () => this.fit(),
     );
     this.surface.canvas.setAttribute("role", "img");
-    this.surface.canvas.setAttribute("aria-label", `Map of ${counted(map.ids.length, "node")}; search to find some of them`);
+    this.surface.canvas.setAttribute(
+      "aria-label",
+      `Map of ${counted(map.ids.length, "node")}; search to find some of them`,
+    );
     followPointers(
       this.surface.canvas,
       this.viewport,
@@ -84,9 +88,11 @@ export class EmbeddingMap {
     this.found = wanted === "" ? null : new Set(places);
     this.told.textContent = wanted === "" ? "" : `${counted(places.length, "node")} found`;
     this.results.replaceChildren(
-      ...places.slice(0, 12).map((i) =>
-        h("li", {}, h("button", { type: "button", class: "chip", onclick: () => this.clicked(i) }, this.name(i))),
-      ),
+      ...places
+        .slice(0, 12)
+        .map((i) =>
+          h("li", {}, h("button", { type: "button", class: "chip", onclick: () => this.clicked(i) }, this.name(i))),
+        ),
     );
     this.surface.ask();
   }

@@ -65,7 +65,7 @@ export class ExplorerPage {
 
   /** Shows a node with some filters; what is loaded already is not asked for again. */
   async show(node: Id | null, filters: Filters): Promise<void> {
-    const known = node !== null && this.node !== null && sameId(node, this.node) && this.loaded !== null;
+    const known = node !== null && this.loaded !== null && sameId(node, this.loaded.detail.id);
     const enough = known && filters.k === this.filters.k;
     this.filters = filters;
     this.bar.show(filters);
@@ -181,9 +181,10 @@ export class ExplorerPage {
   }
 
   private async judge(verdict: Verdict, target: Id): Promise<void> {
-    if (this.node === null) return;
-    const names = [this.node, target].map((id) => shortened(nameFor(id), 40)).join(" – ");
-    if (!(await this.judgements.judge(verdict, [this.node, target], names))) this.render(); // so that it can be tried again
+    if (this.loaded === null) return;
+    const source = this.loaded.detail.id; // of the rows that are shown, also while another node is on its way
+    const names = [source, target].map((id) => shortened(nameFor(id), 40)).join(" – ");
+    if (!(await this.judgements.judge(verdict, [source, target], names))) this.render(); // so that it can be tried again
   }
 
   private lightRows(key: string | null): void {

@@ -18,7 +18,10 @@ export function fan<Body extends SimulationNodeDatum>(ends: readonly Body[]): (a
       if (next === undefined || next === end) return;
       const gap = next.angle - end.angle + (i + 1 === turned.length ? 2 * Math.PI : 0);
       const push = Math.max(0, wanted - gap) * STRENGTH * alpha;
-      for (const [{ body, x, y }, sign] of [[end, 1], [next, -1]] as const) {
+      for (const [{ body, x, y }, sign] of [
+        [end, 1],
+        [next, -1],
+      ] as const) {
         body.vx = (body.vx ?? 0) + sign * push * y; // across the ray from the origin
         body.vy = (body.vy ?? 0) - sign * push * x;
       }

@@ -39,7 +39,11 @@ export function showHelp(): void {
       ),
     ),
     h("p", { class: "check" }, box, h("label", { for: "keys-on" }, "Single keys act")),
-    h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close")),
+    h(
+      "div",
+      { class: "buttons" },
+      h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close"),
+    ),
   );
   dialog.addEventListener("close", () => dialog.remove());
   byId("dialogs").append(dialog);

@@ -53,5 +53,10 @@ export function placedLabels(
 
 export function shortened(text: string, most = 26): string {
   const letters = [...text];
-  return letters.length <= most ? text : `${letters.slice(0, most - 1).join("").trimEnd()}…`;
+  return letters.length <= most
+    ? text
+    : `${letters
+        .slice(0, most - 1)
+        .join("")
+        .trimEnd()}…`;
 }

@@ -52,9 +52,23 @@ export function placesOf(scene: Scene, before: Places, aspect: number): Places {
   const around = bodies.filter(({ key }) => near.has(key));
   const wide = Math.max(0.5, Math.min(2, aspect));
   forceSimulation(bodies)
-    .force("springs", forceLink<Body, Spring>(springs).id((body) => body.key).distance(restLength).strength(stiffness))
-    .force("apart", forceManyBody<Body>().strength((body) => body.charge).distanceMax(700))
-    .force("room", forceCollide<Body>((body) => body.radius + 10))
+    .force(
+      "springs",
+      forceLink<Body, Spring>(springs)
+        .id((body) => body.key)
+        .distance(restLength)
+        .strength(stiffness),
+    )
+    .force(
+      "apart",
+      forceManyBody<Body>()
+        .strength((body) => body.charge)
+        .distanceMax(700),
+    )
+    .force(
+      "room",
+      forceCollide<Body>((body) => body.radius + 10),
+    )
     .force("fan", fan(around))
     .force("left and right", forceX<Body>(0).strength(0.04 / wide))
     .force("up and down", forceY<Body>(0).strength(0.04 * wide))

@@ -31,7 +31,11 @@ export function axes(xs: Range, ys: Range, xName: string, label: string): [SVGSV
   }
   for (const tick of ticks(xs, 5)) {
     chart.append(
-      svg("text", { class: "tick", x: x(tick), y: HEIGHT - MARGIN.bottom + 17, "text-anchor": "middle" }, spelledTick(tick)),
+      svg(
+        "text",
+        { class: "tick", x: x(tick), y: HEIGHT - MARGIN.bottom + 17, "text-anchor": "middle" },
+        spelledTick(tick),
+      ),
     );
   }
   const middle = (MARGIN.left + WIDTH - MARGIN.right) / 2;
@@ -77,10 +81,21 @@ export interface Mark {
 }
 
 /** A figure of some curves, with a mark at one place of the axis. */
-export function lineChart(title: string, curves: readonly Curve[], xName: string, caption: string, mark?: Mark): HTMLElement {
+export function lineChart(
+  title: string,
+  curves: readonly Curve[],
+  xName: string,
+  caption: string,
+  mark?: Mark,
+): HTMLElement {
   const points = curves.flatMap(({ values }) => values);
   const label = `${title}: ${curves.map(({ name }) => name).join(", ")} by ${xName}`;
-  const [chart, { x, y }] = axes(extent(points.map(([a]) => a)), padded(extent(points.map(([, b]) => b))), xName, label);
+  const [chart, { x, y }] = axes(
+    extent(points.map(([a]) => a)),
+    padded(extent(points.map(([, b]) => b))),
+    xName,
+    label,
+  );
   if (mark !== undefined) {
     const place = x(mark.x);
     chart.append(svg("line", { class: "mark", x1: place, x2: place, y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }));
@@ -88,7 +103,8 @@ export function lineChart(title: string, curves: readonly Curve[], xName: string
   curves.forEach(({ values }, i) => {
     const path = values.map(([a, b], j) => `${j === 0 ? "M" : "L"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
     chart.append(svg("path", { class: `curve curve-${i + 1}`, d: path }));
-    if (values.length === 1) chart.append(svg("circle", { class: `dot dot-${i + 1}`, cx: x(values[0]![0]), cy: y(values[0]![1]), r: 3 }));
+    if (values.length === 1)
+      chart.append(svg("circle", { class: `dot dot-${i + 1}`, cx: x(values[0]![0]), cy: y(values[0]![1]), r: 3 }));
   });
   const keys = curves.map(({ name }, i) => h("span", { class: `key key-${i + 1}` }, name));
   return h(

@@ -29,7 +29,9 @@ export class LinksList {
     this.element.replaceChildren(
       h("h2", { id: "links-title" }, "Links ", h("span", { class: "count" }, degree.toLocaleString("en"))),
       rows.length > 0 ? h("ul", { class: "rows" }, ...rows) : h("p", { class: "small" }, nothing),
-      ...(!complete ? [h("button", { type: "button", onclick: this.more }, `Show more of ${counted(degree, "link")}`)] : []),
+      ...(!complete
+        ? [h("button", { type: "button", onclick: this.more }, `Show more of ${counted(degree, "link")}`)]
+        : []),
     );
   }
 
@@ -46,7 +48,15 @@ export class LinksList {
       h("span", { class: "name" }, name),
     );
     const inward = scored !== null && !sameId(scored.source, centre);
-    const under = scored && h("div", { class: "under" }, chanceOf(scored.probability), scoreOf(scored.score), inward && h("span", { class: "tag" }, "links here"));
+    const under =
+      scored &&
+      h(
+        "div",
+        { class: "under" },
+        chanceOf(scored.probability),
+        scoreOf(scored.score),
+        inward && h("span", { class: "tag" }, "links here"),
+      );
     const row = h(
       "li",
       { class: "row", "data-key": key },

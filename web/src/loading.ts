@@ -20,22 +20,38 @@ export interface Loaded {
 
 export async function loadNode(id: Id, k: number, directed: boolean, signal: AbortSignal): Promise<Loaded> {
   const [detail, neighbourhood, predictions] = await withKey(() =>
-    Promise.all([
-      api.node(id, LISTED, 0, signal),
-      api.neighbourhood(id, DRAWN, signal),
-      api.recommend(id, k, signal),
-    ]),
+    Promise.all([api.node(id, LISTED, 0, signal), api.neighbourhood(id, DRAWN, signal), api.recommend(id, k, signal)]),
   );
   remember([detail, ...detail.neighbours, ...neighbourhood.nodes]);
   remember(predictions.map(({ target, label }) => ({ id: target, label: label ?? null })));
-  return { detail, neighbourhood, predictions, scores: new Map(), directed, complete: detail.neighbours.length < LISTED };
+  return {
+    detail,
+    neighbourhood,
+    predictions,
+    scores: new Map(),
+    directed,
+    complete: detail.neighbours.length < LISTED,
+  };
 }
 
 /** What the model thinks of links that are there, by the other end's key; in a directed graph, in their own direction. */
-async function scoresOf({ detail, directed }: Loaded, ends: readonly NodeInfo[], signal: AbortSignal): Promise<[string, Scored][]> {
-  const ways = ends.flatMap(({ id }): Pair[] => (directed ? [[detail.id, id], [id, detail.id]] : [[detail.id, id]]));
+async function scoresOf(
+  { detail, directed }: Loaded,
+  ends: readonly NodeInfo[],
+  signal: AbortSignal,
+): Promise<[string, Scored][]> {
+  const ways = ends.flatMap(({ id }): Pair[] =>
+    directed
+      ? [
+          [detail.id, id],
+          [id, detail.id],
+        ]
+      : [[detail.id, id]],
+  );
   const scores = ways.length === 0 ? [] : await withKey(() => api.score(ways, signal));
-  const [there, back] = directed ? [scores.filter((_, i) => i % 2 === 0), scores.filter((_, i) => i % 2 === 1)] : [scores, []];
+  const [there, back] = directed
+    ? [scores.filter((_, i) => i % 2 === 0), scores.filter((_, i) => i % 2 === 1)]
+    : [scores, []];
   return there.map((one, i) => {
     const other = back[i];
     return [keyOf(one.target), other !== undefined && !one.is_link ? other : one];

@@ -78,13 +78,16 @@ function show(): void {
 byId("search-place").append(search.element);
 byId("tools").append(
   themeButton(),
-  h("button", { type: "button", class: "quiet", id: "help", "aria-label": "Keys", title: "Keys (?)", onclick: showHelp }, "?"),
+  h(
+    "button",
+    { type: "button", class: "quiet", id: "help", "aria-label": "Keys", title: "Keys (?)", onclick: showHelp },
+    "?",
+  ),
 );
 document.querySelector(".skip")?.addEventListener("click", (event) => {
   event.preventDefault(); // the part after # names a view, not a place of the page
   byId("content").focus();
 });
-addEventListener("popstate", show);
 addEventListener("hashchange", show);
 listenToKeys({
   "/": () => search.focus(),

@@ -26,13 +26,18 @@ function tile(name: string, value: string, under = ""): HTMLElement {
 
 function metricName(name: string): string {
   const spelled = name.replaceAll("_", " ");
-  return /^(mrr|auc|ap)\b/.test(spelled) ? spelled.toUpperCase() : spelled.replace(/^./, (letter) => letter.toUpperCase());
+  return /^(mrr|auc|ap)\b/.test(spelled)
+    ? spelled.toUpperCase()
+    : spelled.replace(/^./, (letter) => letter.toUpperCase());
 }
 
 function metricsOf({ metrics, protocol, split }: ModelInfo): HTMLElement {
   const entries = Object.entries(metrics ?? {});
   const tiles = entries.map(([name, value]) =>
-    tile(metricName(name), typeof value === "number" ? figure(value, Number.isInteger(value) ? 0 : 3) : spelledValue(value)),
+    tile(
+      metricName(name),
+      typeof value === "number" ? figure(value, Number.isInteger(value) ? 0 : 3) : spelledValue(value),
+    ),
   );
   const told = split ? spelledValue(split) : "";
   const how = protocol && !told.includes(protocol) ? `Protocol ‘${protocol}’.\n${told}` : told;
@@ -65,11 +70,18 @@ function chartsOf({ training, energy, reliability, best_epoch }: ModelInfo): HTM
     ...curve("MRR", epochs, ({ mrr }) => mrr),
     ...curve("AUC", epochs, ({ auc }) => auc),
   ];
-  const falls: Curve = { name: "energy", values: (energy ?? []).flatMap((value, step) => (value === null ? [] : [[step, value] as const])) };
+  const falls: Curve = {
+    name: "energy",
+    values: (energy ?? []).flatMap((value, step) => (value === null ? [] : [[step, value] as const])),
+  };
   return [
     ...(losses.length > 0 ? [lineChart("Training", losses, "epoch", `The loss at each epoch.${kept}`, best)] : []),
-    ...(judged.length > 0 ? [lineChart("Validation", judged, "epoch", `On links that training did not see.${kept}`, best)] : []),
-    ...(falls.values.length > 0 ? [lineChart("Energy", [falls], "step", "How the energy falls over the encoder's steps.")] : []),
+    ...(judged.length > 0
+      ? [lineChart("Validation", judged, "epoch", `On links that training did not see.${kept}`, best)]
+      : []),
+    ...(falls.values.length > 0
+      ? [lineChart("Energy", [falls], "step", "How the energy falls over the encoder's steps.")]
+      : []),
     ...((reliability ?? []).length > 0 ? [reliabilityChart(reliability ?? [])] : []),
   ];
 }
@@ -80,7 +92,11 @@ function settingsOf({ settings, versions, index, live }: ModelInfo): HTMLElement
     typeof value === "object" && value !== null && !Array.isArray(value);
   const alone = Object.fromEntries(Object.entries(groups).filter(([, value]) => !isGroup(value)));
   const named = Object.entries(groups).filter(([, value]) => isGroup(value)) as [string, Record<string, unknown>][];
-  const state = [["versions", versions], ["index", index], ["live graph", live]] as const;
+  const state = [
+    ["versions", versions],
+    ["index", index],
+    ["live graph", live],
+  ] as const;
   const block = (name: string, facts: Record<string, unknown>): HTMLElement =>
     h("div", { class: "group" }, h("h3", {}, name.replaceAll("_", " ")), factsOf(facts));
   return h(
@@ -131,20 +147,28 @@ export class ModelPage {
     const charts = chartsOf(model);
     return [
       h("header", { class: "head" }, h("h1", {}, model.name), h("p", { class: "subtitle" }, facts)),
-      model.read_only ? h("p", { class: "banner" }, model.why_read_only ?? "This model is read only.") : h("span", { hidden: true }),
+      model.read_only
+        ? h("p", { class: "banner" }, model.why_read_only ?? "This model is read only.")
+        : h("span", { hidden: true }),
       metricsOf(model),
       h(
         "section",
         { "aria-labelledby": "map-title" },
         h("h2", { id: "map-title" }, "Map of the embeddings"),
-        h("p", { class: "small" }, "Two principal components. A click walks to a node; ctrl and wheel, or a pinch, zoom."),
+        h(
+          "p",
+          { class: "small" },
+          "Two principal components. A click walks to a node; ctrl and wheel, or a pinch, zoom.",
+        ),
         this.mapPlace,
       ),
       h(
         "section",
         { "aria-labelledby": "curves-title" },
         h("h2", { id: "curves-title" }, "How it learned"),
-        charts.length > 0 ? h("div", { class: "charts" }, ...charts) : h("p", { class: "small" }, "No curves were kept."),
+        charts.length > 0
+          ? h("div", { class: "charts" }, ...charts)
+          : h("p", { class: "small" }, "No curves were kept."),
       ),
       settingsOf(model),
     ];
@@ -164,7 +188,8 @@ export class ModelPage {
       this.mapPlace.replaceChildren(this.map.element);
       this.map.seek(this.highlight);
     } catch (error) {
-      if (!isWithdrawn(error)) this.mapPlace.replaceChildren(failure(error, () => void this.showMap(version, signal), "h3"));
+      if (!isWithdrawn(error))
+        this.mapPlace.replaceChildren(failure(error, () => void this.showMap(version, signal), "h3"));
     }
   }
 }

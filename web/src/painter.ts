@@ -32,7 +32,9 @@ export function screenRadius(node: SceneNode, scale: number): number {
 }
 
 function chance(probability: number | null, palette: Palette): string {
-  return probability === null ? palette.muted : rampColour(sureness(probability), palette.unlikely, palette.middle, palette.likely);
+  return probability === null
+    ? palette.muted
+    : rampColour(sureness(probability), palette.unlikely, palette.middle, palette.likely);
 }
 
 function paintLink(context: CanvasRenderingContext2D, link: SceneLink, look: Look, ends: [Point, Point]): void {
@@ -60,7 +62,8 @@ function paintHead(context: CanvasRenderingContext2D, from: Spot, to: Spot, look
   context.fillStyle = context.strokeStyle;
   context.beginPath();
   context.moveTo(x, y);
-  for (const turn of [-0.42, 0.42]) context.lineTo(x - size * Math.cos(angle + turn), y - size * Math.sin(angle + turn));
+  for (const turn of [-0.42, 0.42])
+    context.lineTo(x - size * Math.cos(angle + turn), y - size * Math.sin(angle + turn));
   context.fill();
 }
 
@@ -126,7 +129,13 @@ export function paintScene(context: CanvasRenderingContext2D, scene: Scene, look
     if (silent && !certain) continue;
     const weight = ROLE_WEIGHT[node.role] + node.degree + (node.key === look.lit ? 1e7 : 0);
     const away = radius + 10;
-    wishes.push({ text: shortened(node.name, certain ? look.longest * 2 : look.longest), x, ys: [y + away, y - away], weight, certain });
+    wishes.push({
+      text: shortened(node.name, certain ? look.longest * 2 : look.longest),
+      x,
+      ys: [y + away, y - away],
+      weight,
+      certain,
+    });
   }
   paintLabels(context, wishes, discs, look.palette);
 }

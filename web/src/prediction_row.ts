@@ -33,7 +33,12 @@ export function chanceOf(probability: number | null): HTMLElement {
 
 /** A name that can be walked to, and the id where it is not the name itself. */
 export function nameLine(walk: HTMLElement, id: Id, name: string): HTMLElement {
-  return h("div", { class: "called" }, walk, name !== String(id) && name !== spelled(id) && h("span", { class: "small id" }, String(id)));
+  return h(
+    "div",
+    { class: "called" },
+    walk,
+    name !== String(id) && name !== spelled(id) && h("span", { class: "small id" }, String(id)),
+  );
 }
 
 export function scoreOf(score: number): HTMLElement {
@@ -107,7 +112,8 @@ export class PredictionRow {
   }
 
   private verdict(verdict: Verdict, name: string): HTMLButtonElement {
-    const [label, key] = verdict === "accept" ? [`Accept the link to ${name}`, "a"] : [`Reject the link to ${name}`, "r"];
+    const [label, key] =
+      verdict === "accept" ? [`Accept the link to ${name}`, "a"] : [`Reject the link to ${name}`, "r"];
     return h(
       "button",
       {

@@ -30,13 +30,20 @@ export class RankedList {
     const hadFocus = this.element.contains(document.activeElement);
     this.rows = shown.map((one) => new PredictionRow(source, one, this.events, { readOnly }));
     const hidden = total - shown.length;
-    const title = h("h2", { id: "predictions-title" }, "Predicted links ", h("span", { class: "count" }, String(shown.length)));
+    const title = h(
+      "h2",
+      { id: "predictions-title" },
+      "Predicted links ",
+      h("span", { class: "count" }, String(shown.length)),
+    );
     const list = h("ol", { class: "rows" }, ...this.rows.map(({ element }) => element));
     const nothing = total === 0 ? "The model predicts no further link here." : "The filters hide all predictions.";
     this.element.replaceChildren(
       title,
       shown.length > 0 ? list : h("p", { class: "small" }, nothing),
-      ...(hidden > 0 && shown.length > 0 ? [h("p", { class: "small" }, `${counted(hidden, "prediction")} left out by the filters`)] : []),
+      ...(hidden > 0 && shown.length > 0
+        ? [h("p", { class: "small" }, `${counted(hidden, "prediction")} left out by the filters`)]
+        : []),
     );
     // a judged row is gone: the one in its place becomes current
     if (hadFocus && this.rows.length > 0) this.go(Math.max(0, Math.min(this.current, this.rows.length - 1)));

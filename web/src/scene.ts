@@ -73,13 +73,22 @@ export function sceneOf(material: Material): Scene {
     add({ id: one.target, label: one.label ?? null, degree: degrees.get(key) ?? 0 }, "predicted", one.probability);
     return { source: middle, target: key, known: false, central: true, probability: one.probability };
   });
-  return { centre: middle, directed: material.directed, nodes: toldApart([...nodes.values()]), links: [...known, ...predicted] };
+  return {
+    centre: middle,
+    directed: material.directed,
+    nodes: toldApart([...nodes.values()]),
+    links: [...known, ...predicted],
+  };
 }
 
 /** Whether two scenes join the same nodes by the same links, so that one layout serves both. */
 export function sameShape(a: Scene, b: Scene): boolean {
   const shape = ({ centre, nodes, links }: Scene): string =>
-    JSON.stringify([centre, nodes.map(({ key }) => key), links.map(({ source, target, known }) => [source, target, known])]);
+    JSON.stringify([
+      centre,
+      nodes.map(({ key }) => key),
+      links.map(({ source, target, known }) => [source, target, known]),
+    ]);
   return shape(a) === shape(b);
 }
 

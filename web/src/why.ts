@@ -83,11 +83,7 @@ function told(explanation: Explanation): HTMLElement {
       rate,
     ),
     body.length > 0 &&
-      h(
-        "table",
-        { "aria-label": "Neighbours and how far each moved the score" },
-        h("tbody", {}, ...body),
-      ),
+      h("table", { "aria-label": "Neighbours and how far each moved the score" }, h("tbody", {}, ...body)),
   );
 }
 

@@ -27,7 +27,10 @@ export const exploring = {
       await page.keyboard.press("Enter"); // before any suggestion came
       await visit.at("Paper c12");
       assert.match(page.url(), /#\/explore\?node=c12$/);
-      await visit.until(async () => /Paper c12: \d+ links?, 10 predicted/.test(await page.locator("#announcements").innerText()), "an announcement");
+      await visit.until(
+        async () => /Paper c12: \d+ links?, 10 predicted/.test(await page.locator("#announcements").innerText()),
+        "an announcement",
+      );
       await box.fill("no such node at all");
       await page.locator("#suggestions .message").waitFor();
     },
@@ -41,7 +44,9 @@ export const exploring = {
       const drawn = await visit.drawn();
       const links = new Set(await visit.names("links"));
       const predictions = new Set(await visit.names("predictions"));
-      assert.ok([...drawn.keys()].some((name) => links.has(name)) && [...drawn.keys()].some((name) => predictions.has(name)));
+      assert.ok(
+        [...drawn.keys()].some((name) => links.has(name)) && [...drawn.keys()].some((name) => predictions.has(name)),
+      );
       for (const [name, { dashed }] of drawn) {
         if (links.has(name)) assert.equal(dashed, false, `${name} is a link`);
         if (predictions.has(name)) assert.equal(dashed, true, `${name} is a prediction`);
@@ -60,6 +65,27 @@ export const exploring = {
       await visit.at("Paper c12");
       await page.goForward();
       await visit.at(name);
+    },
+  },
+  "while a node loads": {
+    run: async (visit) => {
+      const { page } = visit;
+      await visit.open("#/explore?node=c12");
+      await visit.at("Paper c12");
+      let go;
+      const gate = new Promise((open) => (go = open));
+      await page.route("**/v1/nodes/c13*", (route) => gate.then(() => route.continue()));
+      await visit.answer("**/v1/rejections", 200, { rejected: 1, version: 0 });
+      await page.evaluate(() => (location.hash = "#/explore?node=c13"));
+      await page.locator(".place[aria-busy]").waitFor();
+      const rejecting = page.waitForRequest("**/v1/rejections");
+      await page.locator(".verdict.reject").first().click();
+      const [[source]] = (await rejecting).postDataJSON().pairs;
+      assert.equal(source, "c12", "a judgement is about the rows that are shown");
+      await page.locator("#filter-text").fill("paper");
+      go();
+      await visit.at("Paper c13");
+      assert.match(page.url(), /node=c13&text=paper/);
     },
   },
   "pan and zoom": {
@@ -113,7 +139,9 @@ export const exploring = {
       await page.locator("#filter-k").selectOption("20");
       await visit.until(async () => (await page.locator(".prediction").count()) === 20, "twenty predictions");
       assert.match(page.url(), /k=20/);
-      const chances = (await page.locator(".prediction .chance .number").allInnerTexts()).map((text) => Number.parseFloat(text));
+      const chances = (await page.locator(".prediction .chance .number").allInnerTexts()).map((text) =>
+        Number.parseFloat(text),
+      );
       const least = Math.round((chances[0] + chances.at(-1)) / 2);
       await page.locator("#filter-least").fill(String(least));
       const shown = await page.locator(".prediction").count();

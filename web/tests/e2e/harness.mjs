@@ -23,7 +23,14 @@ function recordPainting() {
   wrap("stroke", (record, _, context) => {
     if (record.path.length !== 2) return;
     const { lineWidth: width, strokeStyle: colour, globalAlpha: alpha } = context;
-    record.lines.push({ from: record.path[0], to: record.path[1], dashed: context.getLineDash().length > 0, width, colour, alpha });
+    record.lines.push({
+      from: record.path[0],
+      to: record.path[1],
+      dashed: context.getLineDash().length > 0,
+      width,
+      colour,
+      alpha,
+    });
   });
   wrap("fill", (record) => record.path.length === 3 && record.heads++);
   wrap("fillText", (record, [text, x, y]) => record.texts.push({ text, x, y }));
@@ -96,20 +103,33 @@ export class Visit {
 
   answer(pattern, status, body) {
     const type = status < 400 ? "application/json" : "application/problem+json";
-    return this.page.route(pattern, (route) => route.fulfill({ status, contentType: type, body: JSON.stringify(body) }));
+    return this.page.route(pattern, (route) =>
+      route.fulfill({ status, contentType: type, body: JSON.stringify(body) }),
+    );
   }
 }
 
 /** Runs all cases in one browser; gives of each by its name how long it took, what it measured, and why it failed. */
 export async function runCases(cases, { base, browser: executablePath, only }) {
-  const args = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-gpu"];
+  const args = [
+    "--no-sandbox",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+    "--disable-gpu",
+  ];
   const browser = await chromium.launch({ executablePath, args });
   const results = {};
   try {
     for (const [name, { run, options = {}, expected = null }] of Object.entries(cases)) {
       if (only && !name.includes(only)) continue;
       const viewport = { width: 1100, height: 720 };
-      const context = await browser.newContext({ viewport, reducedMotion: "reduce", acceptDownloads: true, ...options });
+      const context = await browser.newContext({
+        viewport,
+        reducedMotion: "reduce",
+        acceptDownloads: true,
+        ...options,
+      });
       context.setDefaultTimeout(8000);
       await context.addInitScript(recordPainting);
       const visit = new Visit(await context.newPage(), base);

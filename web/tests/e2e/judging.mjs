@@ -65,7 +65,8 @@ export const judging = {
       await page.keyboard.press("Enter");
       await visit.at("Paper d3");
       const names = await visit.names("predictions");
-      const current = () => page.evaluate(() => document.activeElement.closest(".row")?.querySelector(".name")?.innerText);
+      const current = () =>
+        page.evaluate(() => document.activeElement.closest(".row")?.querySelector(".name")?.innerText);
       await page.keyboard.press("j");
       assert.equal(await current(), names[0]);
       await page.keyboard.press("j");
@@ -91,7 +92,10 @@ export const judging = {
       const first = await current();
       await page.keyboard.press("Enter");
       await visit.at(first);
-      await visit.until(() => page.evaluate(() => document.activeElement.tagName === "H1"), "the new node has the focus");
+      await visit.until(
+        () => page.evaluate(() => document.activeElement.tagName === "H1"),
+        "the new node has the focus",
+      );
       await page.keyboard.press("m");
       await page.locator("#metrics-title").waitFor();
       await page.keyboard.press("e");

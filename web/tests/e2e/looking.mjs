@@ -99,7 +99,10 @@ export const looking = {
       for (let i = 0; i < 25; i++) await page.mouse.move(frame.x + 300 + 4 * i, frame.y + 200 + i);
       const times = await frames;
       await page.mouse.up();
-      const gaps = times.slice(1).map((time, i) => time - times[i]).sort((a, b) => a - b);
+      const gaps = times
+        .slice(1)
+        .map((time, i) => time - times[i])
+        .sort((a, b) => a - b);
       assert.ok(gaps[12] < 100, `a frame took ${gaps[12].toFixed(0)} ms`);
       await page.locator("#map-search").fill("node 1999");
       await page.locator(".map output", { hasText: "11 nodes found" }).waitFor();

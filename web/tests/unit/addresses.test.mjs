@@ -46,10 +46,14 @@ test("ids are read by their kind", () => {
 });
 
 test("long whole numbers pass through JSON with all their digits", () => {
-  const text = '{"ids":[9007199254740993,-9223372036854775808,7,"9007199254740993","a\\"9007199254740993"],"x":0.12345678901234567890,"y":1e300}';
+  const text =
+    '{"ids":[9007199254740993,-9223372036854775808,7,"9007199254740993","a\\"9007199254740993"],"x":0.12345678901234567890,"y":1e300}';
   const value = parseExact(text);
   assert.deepEqual(value.ids, [9007199254740993n, -9223372036854775808n, 7, "9007199254740993", 'a"9007199254740993']);
   assert.equal(value.x, 0.12345678901234568);
   assert.equal(value.y, 1e300);
-  assert.equal(stringifyExact({ pairs: [[9007199254740993n, "7"]], k: 7, none: null, left: undefined }), '{"pairs":[[9007199254740993,"7"]],"k":7,"none":null}');
+  assert.equal(
+    stringifyExact({ pairs: [[9007199254740993n, "7"]], k: 7, none: null, left: undefined }),
+    '{"pairs":[[9007199254740993,"7"]],"k":7,"none":null}',
+  );
 });

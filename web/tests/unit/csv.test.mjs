@@ -6,7 +6,16 @@ import { tableRows } from "../../src/table_export";
 const line = (cell) => toCsv([], [[cell]]).slice(2); // after the empty header's line
 
 test("plain cells stand as they are", () => {
-  assert.equal(toCsv(["a", "b"], [["x", 1], [null, true]]), "a,b\r\nx,1\r\n,true\r\n");
+  assert.equal(
+    toCsv(
+      ["a", "b"],
+      [
+        ["x", 1],
+        [null, true],
+      ],
+    ),
+    "a,b\r\nx,1\r\n,true\r\n",
+  );
 });
 
 test("commas, quotes and line breaks are quoted", () => {

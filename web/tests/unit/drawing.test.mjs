@@ -39,7 +39,10 @@ const material = {
       { id: 7, label: "twin", degree: 2, hop: 1 },
       { id: "7", label: "twin", degree: 1, hop: 2 },
     ],
-    links: [["a", 7], [7, "7"]],
+    links: [
+      ["a", 7],
+      [7, "7"],
+    ],
     version: 1,
   },
   predictions: [{ target: "7", label: "twin", score: 1, probability: 0.8, rank: 1 }],
@@ -51,16 +54,22 @@ const material = {
 test("a scene tells links from predictions and 7 from '7'", () => {
   const { nodes, links, centre } = sceneOf(material);
   assert.equal(centre, "text:a");
-  assert.deepEqual(nodes.map(({ key, role, name }) => [key, role, name]), [
-    ["text:a", "centre", "A"],
-    ["integer:7", "link", "twin (7)"],
-    ["text:7", "predicted", "twin ('7')"],
-  ]);
-  assert.deepEqual(links.map(({ known, central, probability }) => [known, central, probability]), [
-    [true, true, 0.6],
-    [true, false, null],
-    [false, true, 0.8],
-  ]);
+  assert.deepEqual(
+    nodes.map(({ key, role, name }) => [key, role, name]),
+    [
+      ["text:a", "centre", "A"],
+      ["integer:7", "link", "twin (7)"],
+      ["text:7", "predicted", "twin ('7')"],
+    ],
+  );
+  assert.deepEqual(
+    links.map(({ known, central, probability }) => [known, central, probability]),
+    [
+      [true, true, 0.6],
+      [true, false, null],
+      [false, true, 0.8],
+    ],
+  );
 });
 
 test("scenes that differ in probabilities alone have one shape", () => {
@@ -71,7 +80,10 @@ test("scenes that differ in probabilities alone have one shape", () => {
 
 test("without links a scene has the centre and its predictions alone", () => {
   const { nodes, links } = sceneOf({ ...material, links: false });
-  assert.deepEqual(nodes.map(({ key }) => key), ["text:a", "text:7"]);
+  assert.deepEqual(
+    nodes.map(({ key }) => key),
+    ["text:a", "text:7"],
+  );
   assert.ok(links.every(({ known }) => !known));
 });
 
@@ -89,9 +101,16 @@ test("the centre's links point in directions of their own", () => {
   const links = ends.map(({ id }) => ["a", id]);
   const among = ends.slice(1).map(({ id }, i) => [id, `n${i}`]); // a chain that would draw them together
   const nodes = [{ id: "a", degree: 12, hop: 0 }, ...ends];
-  const scene = sceneOf({ ...material, neighbourhood: { nodes, links: [...links, ...among], version: 1 }, predictions: [] });
+  const scene = sceneOf({
+    ...material,
+    neighbourhood: { nodes, links: [...links, ...among], version: 1 },
+    predictions: [],
+  });
   const places = placesOf(scene, new Map(), 1);
-  const angles = ends.map(({ id }) => places.get(`text:${id}`)).map(({ x, y }) => Math.atan2(y, x)).sort((a, b) => a - b);
+  const angles = ends
+    .map(({ id }) => places.get(`text:${id}`))
+    .map(({ x, y }) => Math.atan2(y, x))
+    .sort((a, b) => a - b);
   const gaps = angles.map((angle, i) => (i === 0 ? angle + 2 * Math.PI - angles.at(-1) : angle - angles[i - 1]));
   assert.ok(Math.min(...gaps) > 0.15, `${gaps}`);
 });
@@ -132,7 +151,8 @@ test("filters look at names and ids, whatever their case and accents", () => {
     { target: "b", score: 1, probability: 0.2, rank: 2 },
     { target: "c", score: 1, probability: null, rank: 3 },
   ];
-  const passing = (filters) => passingPredictions(predictions, { ...DEFAULTS, ...filters }, String).map(({ target }) => target);
+  const passing = (filters) =>
+    passingPredictions(predictions, { ...DEFAULTS, ...filters }, String).map(({ target }) => target);
   assert.deepEqual(passing({}), ["a", "b", "c"]);
   assert.deepEqual(passing({ least: 0.5 }), ["a", "c"]);
   assert.deepEqual(passing({ text: "b" }), ["b"]);
@@ -143,13 +163,22 @@ test("filters look at names and ids, whatever their case and accents", () => {
 test("an explanation shows the largest shares and sums the rest", () => {
   const shares = [1, -5, 2, 3, -0.5].map((amount) => ({ neighbour: "b", of: "both", attracts: true, amount }));
   const [shown, rest, count] = largest(shares, 2);
-  assert.deepEqual(shown.map(({ amount }) => amount), [-5, 3]);
+  assert.deepEqual(
+    shown.map(({ amount }) => amount),
+    [-5, 3],
+  );
   assert.deepEqual([rest, count], [2.5, 3]);
 });
 
 test("a common neighbour is one share, and 7 is not '7'", () => {
   const of = (end, neighbour, amount, kind = "attracts") => ({ end, neighbour, kind, amount });
-  const given = [of("a", 7, 1), of("b", 7, 2), of("a", "7", 4), of("b", null, -1, "repels"), of("a", null, -2, "repels")];
+  const given = [
+    of("a", 7, 1),
+    of("b", 7, 2),
+    of("a", "7", 4),
+    of("b", null, -1, "repels"),
+    of("a", null, -2, "repels"),
+  ];
   assert.deepEqual(sharesOf(given, "a"), [
     { neighbour: 7, of: "both", attracts: true, amount: 3 },
     { neighbour: "7", of: "this node", attracts: true, amount: 4 },

@@ -1,7 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { rampColour } from "../../src/ramp";
-import { counted, crowding, extent, figure, linear, linkWidth, nodeRadius, percent, signed, sureness, ticks } from "../../src/scales";
+import {
+  counted,
+  crowding,
+  extent,
+  figure,
+  linear,
+  linkWidth,
+  nodeRadius,
+  percent,
+  signed,
+  sureness,
+  ticks,
+} from "../../src/scales";
 
 test("a linear scale meets both ends, and the middle where there is no span", () => {
   const scale = linear([10, 20], [0, 100]);
