@@ -223,5 +223,15 @@ export const looking = {
     },
   },
   "accessible, light": { run: accessible },
-  "accessible, dark": { options: { colorScheme: "dark" }, run: accessible },
+  "accessible, dark": {
+    options: { colorScheme: "dark" },
+    run: async (visit) => {
+      await visit.open("#/explore?node=c12&k=5");
+      await visit.page.locator(".prediction .textual").first().click();
+      await visit.page.locator(".why table").waitFor();
+      assert.deepEqual(await violations(visit), [], "the explorer");
+      await visit.open("#/model?highlight=c1", ".map canvas");
+      assert.deepEqual(await violations(visit), [], "the model page");
+    },
+  },
 };

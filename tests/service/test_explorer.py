@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from serving_tools import served
 
 import yinyan
 
-ROOT = Path(__file__).parents[1]
-WEB = ROOT / "web"
+WEB = Path(__file__).parents[2] / "web"
 STATIC = Path(yinyan.__file__).parent / "service" / "static"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
@@ -43,7 +36,6 @@ CASES = (
     "accept and undo",
     "reject and undo",
     "keys alone",
-    "keys can be turned off",
     "model page",
     "a map of 20,000",
     "phone",
@@ -153,40 +145,14 @@ def labels_of(graph: yinyan.Graph) -> str:
 
 @pytest.fixture(scope="module")
 def address(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A service of a small model, in a process of its own."""
-    if find_spec("fastapi") is None:
-        missing("there is no FastAPI (pip install 'yinyan[service]')")
+    """A service of a small model on a free port."""
     folder = tmp_path_factory.mktemp("explorer")
     graph = small_graph()
     sizes: dict[str, Any] = {"encoder": {"hidden_size": 16, "embedding_size": 16}, "decoder": {"width": 16}}
     yinyan.LinkPredictor(seed=0, device="cpu", **sizes, training={"epochs": 10}).fit(graph).save(folder / "model")
     (folder / "labels.csv").write_text(labels_of(graph), encoding="utf-8")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "yinyan", "serve", folder / "model", "--port", port]
-    command += ["--labels", folder / "labels.csv", "--access-log", folder / "access.log"]
-    with (folder / "service.log").open("wb") as log:
-        service = subprocess.Popen([str(part) for part in command], stdout=log, stderr=subprocess.STDOUT)
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/readyz", service, folder / "service.log")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        service.send_signal(signal.SIGINT)
-        try:
-            service.wait(15)
-        except subprocess.TimeoutExpired:
-            service.kill()
-            service.wait()
-
-
-def _wait_for(url: str, service: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while service.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=5):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"the service does not answer: {log.read_text(encoding='utf-8')}")
+    with served(folder / "model", labels=str(folder / "labels.csv")) as client:
+        yield str(client.base_url).rstrip("/")
 
 
 @pytest.fixture(scope="module")
