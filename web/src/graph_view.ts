@@ -11,6 +11,7 @@ import { Surface } from "./surface";
 import { colours, wantsStillness } from "./theme";
 import { boxOf, Viewport } from "./viewport";
 
+const LEGEND = 36; // pixels at the foot that the legend covers
 const GLIDE = 450; // ms that nodes take to their new places
 const NEAR = 8; // pixels beside a node that still hit it
 
@@ -89,7 +90,7 @@ export class GraphView {
   fit(): void {
     if (this.surface.width === 0) return;
     const margin = Math.min(56, this.surface.width / 9);
-    this.viewport.fit(boxOf(this.goals.values()), this.surface.width, this.surface.height, margin, 1.5);
+    this.viewport.fit(boxOf(this.goals.values()), this.surface.width, this.surface.height - LEGEND, margin, 1.5);
     this.moved();
   }
 
