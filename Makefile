@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint format accuracy clean web
+.PHONY: demo serve-demo test lint format accuracy web clean
 
 # torch is installed by its pin first, so that no later step chooses another build of it
 $(BIN)/python:
@@ -12,7 +12,7 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots]'
+	$(PIP) --editable '.[demo,plots,service]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
@@ -22,6 +22,9 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(VENV)/.demo
 	$(BIN)/yinyan demo --report yinyan-demo/report.html
+
+serve-demo: $(VENV)/.demo
+	$(BIN)/yinyan serve-demo
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -m 'not slow'

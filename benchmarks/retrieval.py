@@ -142,7 +142,14 @@ def curve(index: Index, rows: Snapshot, asked: np.ndarray, truth: Sequence[Any])
         tried, times = search.with_effort(effort), common.Times()
         times.run({"search": lambda tried=tried: tried.top_k(rows, asked, K)}, 2, warm_up=0)
         recall = recall_of(tried.top_k(rows, asked[:64], K), truth)
-        drawn.append({"probes": effort.probes, "rounds": effort.rounds, "recall": recall, "ms": 1e3 * times.least("search") / BATCH})
+        drawn.append(
+            {
+                "probes": effort.probes,
+                "rounds": effort.rounds,
+                "recall": recall,
+                "ms": 1e3 * times.least("search") / BATCH,
+            }
+        )
         if recall > 0.9999:
             break
     return drawn
@@ -175,7 +182,9 @@ def draw(path: Path, results: Sequence[dict[str, Any]]) -> None:
         for r in results:
             points = r.get(f"{kind}_curve", ())
             if points:
-                axes.semilogx([p["ms"] for p in points], [p["recall"] for p in points], "o-", label=f"{r['nodes']:,} nodes")
+                axes.semilogx(
+                    [p["ms"] for p in points], [p["recall"] for p in points], "o-", label=f"{r['nodes']:,} nodes"
+                )
         axes.set(title={"flashlight": "Flashlight", "mips": "MIPS"}[kind], xlabel="ms a node", ylabel="recall@100")
         axes.legend(fontsize=8)
     for axes in (left, middle, right):

@@ -265,6 +265,7 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
 
 for _command in (
     hosting.serve,
+    hosting.serve_demo,
     hosting.keys,
     research.audit,
     research.reproduce,

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from yinyan import flags
 from yinyan.errors import MissingExtraError
+from yinyan.progress import make_folder, show_progress
 
-__all__ = ["keys", "serve"]
+__all__ = ["keys", "serve", "serve_demo"]
 
 
 def serve(
@@ -36,13 +41,7 @@ def serve(
     access_log: Annotated[Path | None, typer.Option(help="file of JSON lines (else standard error)")] = None,
 ) -> None:
     """Answer questions over HTTP, follow changes of the graph, and show the explorer."""
-    try:
-        from yinyan.service.options import Limits, Options
-        from yinyan.service.serving import serve as run
-    except ModuleNotFoundError as error:
-        if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic", "pydantic_core"):
-            raise
-        raise MissingExtraError("yinyan serve needs FastAPI and uvicorn: pip install 'yinyan[service]'") from error
+    Limits, Options, run = _service()  # noqa: N806
 
     def text(path: Path | None) -> str | None:
         return None if path is None else str(path)
@@ -64,6 +63,42 @@ def serve(
         limits=Limits(at_once=at_once, seconds=seconds),
     )
     run(options, tell=lambda words: typer.echo(words, err=True))
+
+
+def serve_demo(
+    *,
+    port: Annotated[int, typer.Option(help="port to listen at", min=0, max=65535)] = 8000,
+    folder: Annotated[Path, typer.Option(help="where the model is kept")] = Path("yinyan-demo"),
+    quiet: flags.Quiet = False,
+) -> None:
+    """Fit a model of Cora, unless there is one, and show it in the explorer."""
+    _, Options, run = _service()  # noqa: N806
+    from yinyan import shell
+    from yinyan.datasets.bundled import bundled_cora, cora_subjects
+    from yinyan.tables import write_parquet
+
+    model, labels = folder / "model", folder / "subjects.parquet"
+    if not (model / "manifest.json").exists():
+        progress = show_progress(quiet=quiet)
+        make_folder(folder, folder)
+        shell.run_fit(shell.predictor(None, {}, seed=0, device="auto"), bundled_cora(), model, progress, resume=False)
+    write_parquet(cora_subjects(), labels)
+    address = f"http://127.0.0.1:{port}"
+    typer.echo(f"the explorer is at {address} (Ctrl-C ends it)")
+    if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        threading.Timer(3.0, webbrowser.open, [address]).start()
+    run(Options(str(model), port=port, labels=str(labels), access_log=os.devnull))
+
+
+def _service() -> tuple[Any, Any, Any]:
+    try:
+        from yinyan.service.options import Limits, Options
+        from yinyan.service.serving import serve as run
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic", "pydantic_core"):
+            raise
+        raise MissingExtraError("yinyan serve needs FastAPI and uvicorn: pip install 'yinyan[service]'") from error
+    return Limits, Options, run
 
 
 def keys(

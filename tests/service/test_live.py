@@ -14,6 +14,7 @@ from yinyan.service.change_log import log_path
 from yinyan.service.live import Made
 from yinyan.service.options import Options
 from yinyan.service.questions import Explainer, Wish, embed, recommend, score
+from yinyan.service.renewal import LocalRenewal
 from yinyan.service.room import Room
 from yinyan.service.structure import ConflictError
 
@@ -169,17 +170,16 @@ def test_a_reader_keeps_its_moment(model: Path) -> None:
 
 
 def test_reads_do_not_wait_for_writes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = opened(model)
     entered, leave = threading.Event(), threading.Event()
-    renewal = room.keeper._prepared()
-    apply = renewal.apply
+    apply = LocalRenewal.apply
 
     def slow(*args: Any) -> Any:
         entered.set()
         leave.wait(10)
         return apply(*args)
 
-    monkeypatch.setattr(renewal, "apply", slow)
+    monkeypatch.setattr(LocalRenewal, "apply", slow)
+    room = opened(model)
     try:
         future = room.keeper.submit(links(("n00", "n30")))
         assert entered.wait(10)

@@ -5,10 +5,18 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from yinyan.errors import MissingExtraError
 from yinyan.graph import Graph
 
-__all__ = ["bundled_cora"]
+__all__ = ["bundled_cora", "cora_subjects"]
+
+_SUBJECTS = (  # in the order of the file's numbers, which their known sizes tell apart
+    *("neural networks", "rule learning", "reinforcement learning", "probabilistic methods"),
+    *("theory", "genetic algorithms", "case-based reasoning"),
+)
 
 
 def bundled_cora() -> Graph:
@@ -26,6 +34,14 @@ def bundled_cora() -> Graph:
         feature_columns=["features"],
     )
     return graph
+
+
+def cora_subjects() -> pa.Table:
+    """The subject of each paper: columns id, label and subject."""
+    table = pq.read_table(_folder() / "cora_nodes.parquet.gzip", columns=["nodeId", "subject"])
+    words = [_SUBJECTS[number] for number in table["subject"].to_pylist()]
+    labels = [f"{word}, paper {number}" for word, number in zip(words, table["nodeId"].to_pylist(), strict=True)]
+    return pa.table({"id": table["nodeId"], "label": labels, "subject": words})
 
 
 def _folder() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,17 +76,10 @@ def recommend(moment: Moment, wish: Wish) -> dict[str, Any]:
 
 def recommend_together(moment: Moment, wishes: Sequence[Wish]) -> list[dict[str, Any] | YinYanError]:
     """Answers to several requests, in the time of few: those of a kind are looked for together."""
-    answers: list[dict[str, Any] | YinYanError] = []
+    sources, answers = _sources(moment, wishes)
     groups: dict[tuple[int, bool, bool, int], list[tuple[int, int]]] = {}  # places and sources that go together
-    for place, wish in enumerate(wishes):
-        try:
-            sources = _rows(moment, wish.nodes)
-            _rows(moment, wish.among or ())
-        except YinYanError as error:
-            answers.append(error)
-            continue
-        answers.append({"results": [], "version": moment.version})
-        for source in sources.tolist():
+    for place, (wish, rows) in enumerate(zip(wishes, sources, strict=True)):
+        for source in rows:
             alone = -1 if wish.among is None else place  # candidates of its own
             groups.setdefault((wish.k, wish.known, _side(moment, source), alone), []).append((place, source))
     tops: dict[tuple[int, int], TopK] = {}
@@ -94,13 +88,28 @@ def recommend_together(moment: Moment, wishes: Sequence[Wish]) -> list[dict[str,
         asked = [source for _, source in members]
         found = moment.served.finder.top_k(moment, asked, k, _left_out(moment, known=known), pool)
         tops |= dict(zip(members, found, strict=True))
-    for place, (wish, answer) in enumerate(zip(wishes, answers, strict=True)):
+    listed = _listed(moment, list(tops.values()))
+    results = dict(zip(tops, listed, strict=True))
+    for place, (wish, rows, answer) in enumerate(zip(wishes, sources, answers, strict=True)):
         if not isinstance(answer, YinYanError):
-            sources = _rows(moment, wish.nodes).tolist()
-            for node, source in zip(wish.nodes, sources, strict=True):
-                top = tops[place, source]
-                answer["results"].append({"node": node, "recommendations": _listed(moment, top.rows, top.scores)})
+            named = zip(wish.nodes, rows, strict=True)
+            answer["results"] = [{"node": node, "recommendations": results[place, row]} for node, row in named]
     return answers
+
+
+def _sources(moment: Moment, wishes: Sequence[Wish]) -> tuple[list[list[int]], list[dict[str, Any] | YinYanError]]:
+    """The rows that each request asks about, none where it is wrong, and answers to be filled in, or what is wrong."""
+    sources: list[list[int]] = []
+    answers: list[dict[str, Any] | YinYanError] = []
+    for wish in wishes:
+        try:
+            _rows(moment, wish.among or ())
+            sources.append(_rows(moment, wish.nodes).tolist())
+            answers.append({"results": [], "version": moment.version})
+        except YinYanError as error:
+            sources.append([])
+            answers.append(error)
+    return sources, answers
 
 
 def _rows(moment: Moment, nodes: Sequence[Id]) -> Rows:
@@ -126,14 +135,21 @@ def _left_out(moment: Moment, *, known: bool) -> Callable[[int], Rows]:
     return rows
 
 
-def _listed(moment: Moment, rows: Rows, scores: NDArray[np.float32]) -> list[dict[str, Any]]:
-    names, chances = moment.structure.names, moment.served.fitted.calibration.probabilities(scores)
-    targets = names.take(rows)
+def _listed(moment: Moment, tops: Sequence[TopK]) -> list[list[dict[str, Any]]]:
+    """Partners of each source, with their names and chances."""
+    if not tops:
+        return []
+    names = moment.structure.names
+    rows = np.concatenate([top.rows for top in tops])
+    scores = np.concatenate([top.scores for top in tops])
+    chances = moment.served.fitted.calibration.probabilities(scores).tolist()
+    columns = zip(names.take(rows), rows.tolist(), scores.tolist(), chances, strict=True)
     return [
-        {"target": target, "label": names.label(row), "score": s, "probability": p, "rank": rank}
-        for rank, (target, row, s, p) in enumerate(
-            zip(targets, rows.tolist(), scores.tolist(), chances.tolist(), strict=True), 1
-        )
+        [
+            {"target": target, "label": names.label(row), "score": s, "probability": p, "rank": rank}
+            for rank, (target, row, s, p) in enumerate(islice(columns, len(top.rows)), 1)
+        ]
+        for top in tops
     ]
 
 

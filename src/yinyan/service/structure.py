@@ -15,7 +15,7 @@ from yinyan.extension import new_features
 from yinyan.features import Features
 from yinyan.graph import Graph
 from yinyan.ids import Id
-from yinyan.service.names import Labels, Names
+from yinyan.service.names import Labels, Lookup, Names
 from yinyan.service.row_sets import RowSets
 
 __all__ = ["Change", "ConflictError", "Effect", "NewNode", "Structure", "planned"]
@@ -66,7 +66,7 @@ class Structure:
         back = pairs[:, ::-1]
         out = RowSets.from_pairs(pairs if graph.directed else np.concatenate([pairs, back]), n)
         into = RowSets.from_pairs(back, n) if graph.directed else None
-        return cls(graph, Names(graph.ids, labels), out, into, RowSets.empty(n), graph.num_edges)
+        return cls(graph, Names(Lookup(graph.ids), labels), out, into, RowSets.empty(n), graph.num_edges)
 
     @property
     def num_nodes(self) -> int:
