@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint format accuracy clean
+.PHONY: demo serve-demo test lint format accuracy web clean
 
 # torch is installed by its pin first, so that no later step chooses another build of it
 $(BIN)/python:
@@ -12,16 +12,19 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots]'
+	$(PIP) --editable '.[demo,plots,service]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots,datasets,baselines,dev]'
+	$(PIP) --editable '.[demo,plots,datasets,baselines,index,service,dev]'
 	@touch $@
 
 demo: $(VENV)/.demo
 	$(BIN)/yinyan demo --report yinyan-demo/report.html
+
+serve-demo: $(VENV)/.demo
+	$(BIN)/yinyan serve-demo
 
 # a process of tests for each core, with one thread each
 test: $(VENV)/.dev lint
@@ -38,6 +41,13 @@ format: $(VENV)/.dev
 
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+# the page that `yinyan serve` shows; its built form is committed, so only who changes web/ needs node
+web: web/node_modules/.package-lock.json
+	cd web && npm run --silent check && npm run --silent build
+
+web/node_modules/.package-lock.json: web/package-lock.json
+	cd web && npm ci --no-audit --no-fund
 
 clean:
 	rm -rf $(VENV) build dist yinyan-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

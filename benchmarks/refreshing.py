@@ -2,6 +2,7 @@
 
 python benchmarks/refreshing.py            # 200,000 nodes, 2 million links, 64 dimensions
 python benchmarks/refreshing.py --json --picture refreshing.png
+python benchmarks/refreshing.py --tolerance 1e-4   # as the service does: rows_reached are those that moved by more
 
 Random new links are added one at a time to yinyan.refreshing.LiveEmbeddings, which computes only the rows that a change
 reaches; the median and the slowest tenth of 40 are set against yinyan.embedding.embed_all in the same run, with
@@ -31,12 +32,15 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--links", type=int, default=2_000_000)
     parser.add_argument("--size", type=int, default=64, help="dimensions")
+    parser.add_argument("--tolerance", type=float, default=0.0, help="follow a change no further than it moves rows by")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     messages = MessageGraph.from_pairs(synthetic(options.nodes, options.links, 0), options.nodes)
     features = torch.randn(options.nodes, options.size, generator=torch.Generator().manual_seed(0))
     rows = [
-        measure(messages, features, num_steps, expected=expected) for num_steps in (2, 3) for expected in (True, False)
+        measure(messages, features, num_steps, options.tolerance, expected=expected)
+        for num_steps in (2, 3)
+        for expected in (True, False)
     ]
     if options.picture:
         ratios = {f"{row['negatives']}, {row['layers']} layers": row["change_over_whole"] for row in rows}
@@ -48,7 +52,9 @@ def main() -> None:
     common.print_table(tuple(rows[0]), [tuple(row.values()) for row in rows])
 
 
-def measure(messages: MessageGraph, features: torch.Tensor, num_steps: int, *, expected: bool) -> dict[str, object]:
+def measure(
+    messages: MessageGraph, features: torch.Tensor, num_steps: int, tolerance: float, *, expected: bool
+) -> dict[str, object]:
     settings = EncoderSettings(
         inputs="features", hidden_size=features.shape[1], num_steps=num_steps, expected_negatives=expected
     )
@@ -57,7 +63,7 @@ def measure(messages: MessageGraph, features: torch.Tensor, num_steps: int, *, e
     whole = {"whole": lambda: embed_all(encoder, features, messages, negatives=torch.Generator().manual_seed(0))}
     with torch.no_grad():
         times.run(whole, WHOLE)  # type: ignore[arg-type]
-    live = LiveEmbeddings(encoder, features, messages)
+    live = LiveEmbeddings(encoder, features, messages, tolerance=tolerance)
     reached = []
     for pair in distinct_pairs(messages.known, CHANGES, torch.Generator().manual_seed(1)).tolist():
         times.once("change", lambda pair=pair: reached.append(live.add_links([pair]).size))  # type: ignore[misc]

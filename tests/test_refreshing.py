@@ -313,6 +313,33 @@ class TestPrecision:
         assert (world.live.embeddings - world.full()[0]).abs().mean() < 0.01
 
 
+class TestTolerance:
+    @pytest.mark.parametrize("tolerance", [1e-3, 1e-1])
+    def test_changes_are_followed_as_far_as_they_matter(self, kernels: str, tolerance: float) -> None:
+        options: dict[str, Any] = {"num_negatives": 0, "num_steps": 4, "output_norm": False}
+        world, careful = World(**options), World(**options)
+        world.live = LiveEmbeddings(world.encoder, world.features, world.messages, tolerance=tolerance)
+        told, reached = 0, 0
+        for i, j in ((5, 50), (6, 51), (7, 52), (8, 53), (40, 45), (41, 46)):
+            told += world.link(i, j).size
+            reached += careful.link(i, j).size
+        whole = world.full()[0]
+        apart = (world.live.embeddings - whole).norm(dim=1) / whole.norm(dim=1)
+        assert float(apart.max()) < 6 * tolerance
+        assert told < reached
+
+    def test_new_nodes_are_told_in_any_case(self) -> None:
+        world = World()
+        world.live = LiveEmbeddings(world.encoder, world.features, world.messages, tolerance=0.5)
+        assert NODES in world.live.add_nodes(world.features[:1], neighbours=[[]])
+
+    @pytest.mark.parametrize("wrong", [-0.1, 1.0])
+    def test_a_tolerance_is_a_share(self, wrong: float) -> None:
+        world = World()
+        with pytest.raises(SettingsError, match="'tolerance' needs to lie between 0 and 1"):
+            LiveEmbeddings(world.encoder, world.features, world.messages, tolerance=wrong)
+
+
 class TestRebuilding:
     @pytest.mark.parametrize("name", ["sampled", "expected", "none"])
     @pytest.mark.parametrize("weighted", [False, True])

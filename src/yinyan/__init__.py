@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from yinyan.auditing import Audit, audit
+    from yinyan.client import Client
     from yinyan.errors import (
         InputError,
         LeakError,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 # Loaded on first use: importing the package, and asking the command line for help, does not import torch.
 _HOMES = {
     "Audit": "auditing",
+    "Client": "client",
     "DecoderSettings": "settings",
     "EncoderSettings": "settings",
     "Evaluation": "protocol",
@@ -65,6 +67,7 @@ _ROOMS = ("bootstrap", "datasets", "losses", "metrics", "peers", "ranking", "rep
 
 __all__ = [
     "Audit",
+    "Client",
     "DecoderSettings",
     "EncoderSettings",
     "Evaluation",

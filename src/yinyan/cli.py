@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from yinyan import __version__, flags, research
+from yinyan import __version__, flags, hosting, research
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.flags import TableFlags, with_settings, with_table
 from yinyan.progress import show_progress
@@ -263,7 +263,15 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-for _command in (research.audit, research.reproduce, research.methods, research.datasets):
+for _command in (
+    hosting.serve,
+    hosting.serve_demo,
+    hosting.keys,
+    research.audit,
+    research.reproduce,
+    research.methods,
+    research.datasets,
+):
     app.command()(_command)
 
 

@@ -21,7 +21,7 @@ from yinyan.tables import read_table
 from yinyan.tensors import feature_tensor, message_graph
 from yinyan.training import Model
 
-__all__ = ["Extension", "extend"]
+__all__ = ["Extension", "extend", "new_features"]
 
 Id = int | str
 Rows = NDArray[np.int64]
@@ -52,7 +52,7 @@ def extend(fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: S
     count = _count(features, links, ids)
     ends = _ends(fitted.graph, links, ids, count)
     names = list(ids) if ids is not None else _free_names(fitted.graph, count)
-    growth = _grow(fitted, _new_features(fitted.graph, features, count), ends, names)
+    growth = _grow(fitted, new_features(fitted.graph, features, count), ends, names)
     model = _grown_model(fitted, growth)
     device = fitted.embeddings.device
     embeddings = embed_graph(
@@ -106,7 +106,7 @@ def _free_names(graph: Graph, count: int) -> list[Id]:
     return names
 
 
-def _new_features(graph: Graph, features: Any, count: int) -> Features | None:
+def new_features(graph: Graph, features: Any, count: int) -> Features | None:
     """The rows of the new nodes in the form of the graph's own."""
     if graph.features is None:
         if features is not None:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan import native
-from yinyan.propagation import inverse_or_zero
+from yinyan.energy import EnergyTerms
+from yinyan.errors import InputError
+from yinyan.propagation import LowRankOperator, SymmetricOperator, inverse_or_zero
 from yinyan.row_lists import RowLists
 from yinyan.sketches import Sketches
 
-__all__ = ["csr_of", "renew", "row_blocks", "rows_product"]
+__all__ = ["csr_of", "integers", "moved", "negative_degrees", "renew", "row_blocks", "rows_product"]
 
 Rows = NDArray[np.int64]
 
@@ -26,6 +28,13 @@ _BLOCK_ROWS = 16_384
 def row_blocks(rows: Rows) -> Iterator[Rows]:
     """The rows, some thousands at a time."""
     return (rows[first : first + _BLOCK_ROWS] for first in range(0, rows.size, _BLOCK_ROWS))
+
+
+def moved(before: Tensor, after: Tensor, rows: Rows, tolerance: float) -> Rows:
+    """Those of `rows` that differ by more than a share of their length."""
+    step, length = (after - before).float().norm(dim=1), after.float().norm(dim=1)
+    chosen: Rows = rows[(step > tolerance * length).numpy()]
+    return chosen
 
 
 def csr_of(indptr: Rows, columns: NDArray[Any], values: NDArray[Any], factor: float = 1.0) -> native.Csr:
@@ -64,3 +73,25 @@ def _unweighted(links: RowLists, rows: Rows, degrees: Tensor) -> native.Csr:
     """Some rows of A: a link counts once, whatever its weight."""
     indptr, slots = links.entries(rows)
     return csr_of(indptr, links.columns.take(slots), torch.ones(slots.size, dtype=degrees.dtype).numpy())
+
+
+def negative_degrees(terms: EnergyTerms) -> NDArray[np.float64]:
+    """(n,) D⁻ of all negative graphs together, as these were normalised by it."""
+    total = torch.zeros(terms.anchor.shape[0], dtype=torch.float64)
+    for graph in terms.non_links:
+        if isinstance(graph.adjacency, SymmetricOperator):
+            total += graph.adjacency.indptr.diff()  # every non-link counts one
+        elif isinstance(graph.adjacency, LowRankOperator):  # every other factor is D⁻^-1/2, of a side if there are any
+            total += inverse_or_zero(graph.adjacency.factors[:, ::2].sum(1).double().square())
+    return total.numpy()
+
+
+def integers(values: Any, name: str, dimensions: int) -> Rows:
+    """(m,) rows or (m, 2) pairs of them."""
+    found = np.asarray(values)
+    if found.size == 0:
+        return np.empty((0, 2)[:dimensions], dtype=np.int64)
+    if found.ndim != dimensions or found.dtype.kind not in "iu" or (dimensions == 2 and found.shape[1] != 2):
+        shape = "(m, 2)" if dimensions == 2 else "(m,)"
+        raise InputError(f"'{name}' needs to be integers of the shape {shape} (got {found.dtype} {found.shape})")
+    return found.astype(np.int64)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
@@ -20,7 +21,13 @@ from yinyan.fitting import Fitted, Hooks, fit_model
 from yinyan.graph import Graph
 from yinyan.randomness import Streams
 from yinyan.results import Contribution, Explanation, Id, Recommendations
-from yinyan.retrieval.exact import exact_top_k
+from yinyan.retrieval.asking import Ask, Where, as_list, is_id, recommended
+from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.exact import ExactSearch
+from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.index_store import load_index
+from yinyan.retrieval.mining import best_pairs
+from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, TrainingSettings
 from yinyan.splits import Split, holdout_split
 from yinyan.tensors import feature_tensor, message_graph, pick_device
@@ -165,37 +172,72 @@ class LinkPredictor:
     # -- asking --------------------------------------------------------------------------------------------
 
     def recommend(
-        self, nodes: Id | Sequence[Id], k: int = 10, *, among: Iterable[Id] | None = None, known: bool = False
+        self,
+        nodes: Id | Sequence[Id],
+        k: int = 10,
+        *,
+        among: Iterable[Id] | None = None,
+        known: bool = False,
+        where: Where | None = None,
     ) -> Recommendations:
         """The `k` best new partners of each node: known links are left out unless `known`.
 
-        `among` restricts the candidates; in a bipartite graph they come from the other side. Fewer than `k`
-        candidates are fewer rows.
+        `among` restricts the candidates, and so does `where`: a function of an id, or a boolean for each node in the
+        order of `graph_.ids`. In a bipartite graph they come from the other side. Fewer than `k` candidates are fewer
+        rows.
         """
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-            raise InputError(f"'k' needs to be a positive integer (got {k!r})")
         fitted = self._fitted
-        ids = fitted.graph.ids
-        sources = ids.rows(_as_list(nodes))
-        pool = None if among is None else np.unique(ids.rows(_as_list(among)))
-        found = [
-            exact_top_k(
-                fitted.model.decoder,
-                fitted.embeddings,
-                int(s),
-                candidate_rows(fitted.graph, int(s), pool, known=known),
-                int(k),
-            )
-            for s in sources
-        ]
-        counts = [len(top.rows) for top in found]
-        rows = np.concatenate([top.rows for top in found]) if found else np.empty(0, np.int64)
-        return Recommendations(
-            sources=tuple(ids.take(np.repeat(sources, counts))),
-            targets=tuple(ids.take(rows)),
-            scores=np.concatenate([top.scores for top in found]) if found else np.empty(0, np.float32),
-            ranks=np.concatenate([np.arange(1, c + 1) for c in counts]) if found else np.empty(0, np.int64),
+        return recommended(fitted.graph, self._exact_ask(), nodes, k, among=among, known=known, where=where)
+
+    def index(
+        self,
+        kind: Literal["auto", "exact", "mips", "flashlight"] = "auto",
+        *,
+        recall: float | None = 0.98,
+        milliseconds: float | None = None,
+        megabytes: float | None = None,
+        k: int = 100,
+        seed: int = 0,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> Index:
+        """An index that recommends without scoring every node.
+
+        It chooses its own parameters within the budgets: a `recall` of the exact `k` best, `milliseconds` a node,
+        `megabytes` beside the embeddings. What it measured is in its `metadata`, and is told.
+        """
+        fitted = self._fitted
+        budget = Budget(recall=recall, milliseconds=milliseconds, megabytes=megabytes, k=k)
+        decoder, y = fitted.model.decoder, fitted.embeddings
+        return build_index(fitted.graph, decoder, y, kind=kind, budget=budget, seed=seed, tell=tell)
+
+    def load_index(self, path: str | Path) -> Index:
+        """The index that was saved in the directory of this model; refused if the model has changed since."""
+        fitted = self._fitted
+        return load_index(Path(path), fitted.graph, fitted.model.decoder, fitted.embeddings)
+
+    def best_links(
+        self,
+        k: int = 100,
+        *,
+        index: Index | None = None,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Recommendations:
+        """The `k` best new links of the whole graph, ranked from 1: exactly, or as well as an `index` finds them."""
+        fitted = self._fitted
+        ask = index.top_k if index is not None else self._exact_ask()
+        symmetric = fitted.model.decoder.is_symmetric and not fitted.graph.directed
+        pairs, scores = best_pairs(
+            fitted.graph, ask, self.score_rows, k, symmetric=symmetric, on_progress=on_progress, should_stop=should_stop
         )
+        ids = fitted.graph.ids
+        return Recommendations(
+            tuple(ids.take(pairs[:, 0])), tuple(ids.take(pairs[:, 1])), scores, np.arange(1, len(pairs) + 1)
+        )
+
+    def _exact_ask(self) -> Ask:
+        fitted = self._fitted
+        return functools.partial(ExactSearch(fitted.model.decoder).top_k, Snapshot.of(fitted.embeddings, check=False))
 
     @overload
     def score(self, pairs: Pair) -> float: ...
@@ -280,9 +322,9 @@ class LinkPredictor:
     def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
         """The stored vectors of nodes, (len(nodes), d); (d,) for one node."""
         fitted = self._fitted
-        rows = fitted.graph.ids.rows(_as_list(nodes))
+        rows = fitted.graph.ids.rows(as_list(nodes))
         vectors: NDArray[np.float32] = fitted.embeddings[torch.from_numpy(rows)].cpu().numpy()
-        return vectors[0] if _is_id(nodes) else vectors
+        return vectors[0] if is_id(nodes) else vectors
 
     def embed_new(
         self, features: Any, edges: Iterable[tuple[Id, Id]], *, ids: Sequence[Id] | None = None
@@ -324,7 +366,7 @@ class LinkPredictor:
     def _pair_rows(self, pairs: Any) -> NDArray[np.int64]:
         if not isinstance(pairs, Iterable):
             raise InputError(f"pairs are (source, target) or a sequence of such (got {pairs!r})")
-        listed = [tuple(pair) if not _is_id(pair) else (pair,) for pair in pairs]
+        listed = [tuple(pair) if not is_id(pair) else (pair,) for pair in pairs]
         for place, pair in enumerate(listed):
             if len(pair) != 2:
                 raise InputError(f"pair {place} needs two ids (got {pair!r})")
@@ -333,34 +375,5 @@ class LinkPredictor:
         return np.stack([first, second], axis=1)
 
 
-def candidate_rows(graph: Graph, source: int, pool: NDArray[np.int64] | None, *, known: bool) -> NDArray[np.int64]:
-    """Sorted rows that may be recommended to `source`: not itself, not known, and of the other side if any."""
-    allowed = np.ones(graph.num_nodes, dtype=bool) if pool is None else np.zeros(graph.num_nodes, dtype=bool)
-    if pool is not None:
-        allowed[pool] = True
-    allowed[source] = False
-    if graph.sides is not None:
-        allowed &= graph.sides != graph.sides[source]
-    if not known:
-        if graph.directed:  # the reverse of a known link is still a question
-            start, stop = np.searchsorted(graph.edges[:, 0], [source, source + 1])
-            allowed[graph.edges[start:stop, 1]] = False
-        else:
-            allowed[graph.neighbours(source)] = False
-    return np.flatnonzero(allowed)
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, (str, int, np.integer, np.str_))
-
-
 def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(_is_id(part) for part in value)
-
-
-def _as_list(nodes: Any) -> list[Any]:
-    if _is_id(nodes):
-        return [nodes]
-    if not isinstance(nodes, Iterable):
-        raise InputError(f"nodes are named by an id, text or an integer, or by a sequence of ids (got {nodes!r})")
-    return list(nodes)
+    return isinstance(value, tuple) and len(value) == 2 and all(is_id(part) for part in value)

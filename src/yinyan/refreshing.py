@@ -15,7 +15,7 @@ from yinyan.allocation import held_memory
 from yinyan.encoder import Encoder
 from yinyan.energy import EnergyTerms
 from yinyan.errors import InputError, SettingsError
-from yinyan.live_rows import csr_of, renew, row_blocks, rows_product
+from yinyan.live_rows import csr_of, integers, moved, negative_degrees, renew, row_blocks, rows_product
 from yinyan.messages import MessageGraph
 from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator, inverse_or_zero, merged
 from yinyan.randomness import Streams
@@ -50,9 +50,17 @@ class LiveEmbeddings:
         seed: int = 0,
         storage: Literal["float32", "bfloat16"] | None = None,
         mean_weight: float = 1.0,
+        tolerance: float = 0.0,
     ) -> None:
         """`seed` draws the negatives as for a fitted model; `storage` of the Y(t) is the encoder's unless given;
-        `mean_weight` is what the weights of new links are divided by, as those of `messages` have been."""
+        `mean_weight` is what the weights of new links are divided by, as those of `messages` have been.
+
+        A change is followed no further from rows that it moves by less than `tolerance`, as a share of their length:
+        on a large graph it reaches half of all rows in three hops, and moves a few dozen of them by a ten-thousandth.
+        """
+        if not 0 <= tolerance < 1:
+            raise SettingsError(f"'tolerance' needs to lie between 0 and 1 (got {tolerance})")
+        self._tolerance = tolerance
         if encoder.settings.margin is not None or not encoder.base.is_row_wise:
             raise SettingsError("live embeddings need an encoder without margin, sign_hops and base_norm")
         if encoder.base.bias.device.type != "cpu":
@@ -75,6 +83,15 @@ class LiveEmbeddings:
     def num_links(self) -> int:
         """How many links there are now."""
         return self._links.num_entries // 2
+
+    @property
+    def table(self) -> Tensor | None:
+        """(n, ·) learned or random inputs of now, if the encoder has any."""
+        return None if self._table is None else self._table[: self.num_nodes]
+
+    def has_link(self, a: int, b: int) -> bool:
+        """Whether messages pass between two rows."""
+        return self._links.has(a, b)
 
     def drift(self) -> float:
         """Links that were not there at the build, or are no longer, as a share of those that were."""
@@ -108,7 +125,7 @@ class LiveEmbeddings:
     @torch.no_grad()
     def set_features(self, rows: Any, values: Tensor | SparseMatrix) -> Rows:
         """Give the nodes `rows` other features, (m, c)."""
-        chosen = _integers(rows, "rows", 1)
+        chosen = integers(rows, "rows", 1)
         self._known(chosen, self.num_nodes)
         if self._encoder.base.feature_weight is None:
             raise InputError("this encoder reads no features, so there are none to change")
@@ -130,7 +147,7 @@ class LiveEmbeddings:
         if features is None and neighbours is None:
             raise InputError("new nodes need features or neighbours (an empty list for one that has none)")
         count = len(neighbours) if features is None else features.shape[0]  # type: ignore[arg-type]
-        near = [_integers(rows, "neighbours", 1) for rows in neighbours or [[]] * count]
+        near = [integers(rows, "neighbours", 1) for rows in neighbours or [[]] * count]
         if len(near) != count:
             raise InputError(f"'neighbours' needs a list for each new node: {count} (got {len(near)})")
         n = self.num_nodes
@@ -149,7 +166,7 @@ class LiveEmbeddings:
 
     def _checked(self, pairs: Any, num_nodes: int, *, present: bool) -> Rows:
         """(m, 2) rows of links that are there, or are not, none named twice."""
-        found = _integers(pairs, "pairs", 2)
+        found = integers(pairs, "pairs", 2)
         self._known(found, num_nodes)
         for a, b in found:
             if a == b:
@@ -212,7 +229,7 @@ class LiveEmbeddings:
         self._links_at_build = self.num_links
         self._step = self._encoder.step_size(terms.anchor, terms.anchor, terms)  # without a margin, whatever Y is
         self._freeze(terms)
-        self._repelled = _negative_degrees(terms)
+        self._repelled = negative_degrees(terms)
         self._scale, self._own, self._anchor = (np.zeros(n, dtype=kind) for _ in range(3))
         everyone = np.arange(n)
         self._weigh(everyone)
@@ -297,14 +314,12 @@ class LiveEmbeddings:
         for t in range(self._encoder.settings.num_steps):
             around = [self._links.columns_of(rows)]
             around += [] if self._non_links is None else [self._non_links.columns_of(rows)]
-            rows = self._union(near, rows, *around)
-            self._compute(t, rows)
+            rows = self._compute(t, self._union(near, rows, *around))
+        rows = rows if features_of is None else self._union(rows, features_of)  # a new node is news in any case
         self._finish(rows)
         if self._encoder.sketches is None:
             return rows
-        changed = self._union(
-            near, none if features_of is None else features_of
-        )  # new nodes have a sketch to begin with
+        changed = self._union(near, none if features_of is None else features_of)  # new nodes begin with a sketch
         self._renew_sketches(ends, changed)
         return self._union(rows, changed)
 
@@ -317,10 +332,14 @@ class LiveEmbeddings:
             marked[part] = True
         return np.flatnonzero(marked)
 
-    def _compute(self, t: int, rows: Rows) -> None:
-        """Rows of Y(t+1) from Y(t)."""
+    def _compute(self, t: int, rows: Rows) -> Rows:
+        """Rows of Y(t+1) from Y(t); returns those that it moved."""
+        found = []
         for block in row_blocks(rows):
-            self._layers[t + 1][torch.from_numpy(block)] = self._next(t, block)
+            y, index = self._next(t, block), torch.from_numpy(block)
+            found.append(moved(self._layers[t + 1][index], y, block, self._tolerance) if self._tolerance else block)
+            self._layers[t + 1][index] = y
+        return np.concatenate(found) if found else rows
 
     def _next(self, t: int, rows: Rows) -> Tensor:
         """C1 Y + C2 f + c Ã Y + the frozen part, of some rows."""
@@ -360,28 +379,6 @@ class LiveEmbeddings:
         if self._encoder.sketches is not None:
             stored = self.embeddings[:, self._encoder.settings.hidden_size :]
             renew(self._encoder.sketches, stored, self._links, ends, rows)
-
-
-def _negative_degrees(terms: EnergyTerms) -> NDArray[np.float64]:
-    """(n,) D⁻ of all negative graphs together, as these were normalised by it."""
-    total = torch.zeros(terms.anchor.shape[0], dtype=torch.float64)
-    for graph in terms.non_links:
-        if isinstance(graph.adjacency, SymmetricOperator):
-            total += graph.adjacency.indptr.diff()  # every non-link counts one
-        elif isinstance(graph.adjacency, LowRankOperator):  # every other factor is D⁻^-1/2, of a side if there are any
-            total += inverse_or_zero(graph.adjacency.factors[:, ::2].sum(1).double().square())
-    return total.numpy()
-
-
-def _integers(values: Any, name: str, dimensions: int) -> Rows:
-    """(m,) rows or (m, 2) pairs of them."""
-    found = np.asarray(values)
-    if found.size == 0:
-        return np.empty((0, 2)[:dimensions], dtype=np.int64)
-    if found.ndim != dimensions or found.dtype.kind not in "iu" or (dimensions == 2 and found.shape[1] != 2):
-        shape = "(m, 2)" if dimensions == 2 else "(m,)"
-        raise InputError(f"'{name}' needs to be integers of the shape {shape} (got {found.dtype} {found.shape})")
-    return found.astype(np.int64)
 
 
 def _inverse(x: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -56,13 +56,16 @@ def save_model(path: Path, fitted: Fitted, params: Mapping[str, Any]) -> None:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def load_model(path: Path, device: torch.device) -> tuple[Fitted, dict[str, Any]]:
-    """The fitted model and the predictor's parameters, after every file has been checked."""
+def load_model(path: Path, device: torch.device, *, mapped: bool = False) -> tuple[Fitted, dict[str, Any]]:
+    """The fitted model and the predictor's parameters, after every file has been checked.
+
+    `mapped` leaves the arrays in their files, so that processes share them; what is written to them stays private.
+    """
     path = _present(path)
     manifest = read_manifest(path)
     try:
         _verify(path, manifest)
-        return _read_parts(path, device)
+        return _read_parts(path, device, _mapped_arrays if mapped else load_file)
     except YinYanError:
         raise
     except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -230,10 +233,10 @@ def _verify(path: Path, manifest: dict[str, Any]) -> None:
             raise StoreError(f"'{file}' has been altered since it was saved (its checksum differs)")
 
 
-def _read_parts(path: Path, device: torch.device) -> tuple[Fitted, dict[str, Any]]:
+def _read_parts(path: Path, device: torch.device, read: Callable[[Path], Arrays]) -> tuple[Fitted, dict[str, Any]]:
     facts = json.loads((path / "model.json").read_text(encoding="utf-8"))
     settings = Settings().updated(read_settings(path / "settings.toml"))
-    arrays, numbers = load_file(path / "graph.safetensors"), load_file(path / "embeddings.safetensors")
+    arrays, numbers = read(path / "graph.safetensors"), read(path / "embeddings.safetensors")
     graph = _graph(arrays, facts, Ids.from_arrow(pq.read_table(path / "ids.parquet")))
     model = build_model(settings, graph, facts["seed"])
     weights: dict[str, Tensor] = {k: torch.from_numpy(v) for k, v in load_file(path / "weights.safetensors").items()}
@@ -278,6 +281,21 @@ def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
         feature_encoder=None if encoder is None else FeatureEncoder.from_dict(encoder),
         notes=tuple(facts["notes"]),
     )
+
+
+def _mapped_arrays(path: Path) -> Arrays:
+    """The arrays of a safetensors file, mapped into memory."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    kinds = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "I32": np.int32, "I8": np.int8, "BOOL": np.bool_}
+    arrays: Arrays = {}
+    for name, facts in header.items():
+        if name != "__metadata__":
+            start, kind, shape = 8 + length + facts["data_offsets"][0], kinds[facts["dtype"]], tuple(facts["shape"])
+            empty = 0 in shape  # which cannot be mapped
+            arrays[name] = np.empty(shape, kind) if empty else np.memmap(path, kind, "c", start, shape)
+    return arrays
 
 
 def _save_arrays(path: Path, arrays: Arrays) -> None:

@@ -5,16 +5,23 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from yinyan.datasets.dataset import Size
 from yinyan.errors import MissingExtraError
 from yinyan.graph import Graph
 
-__all__ = ["LASTFM_SIZES", "bundled_cora", "bundled_lastfm"]
+__all__ = ["LASTFM_SIZES", "bundled_cora", "bundled_lastfm", "cora_subjects"]
 
 LASTFM_SIZES = {
     "lastfm-friends": Size(nodes=1_892, edges=12_717),
     "lastfm-listens": Size(nodes=1_892 + 17_632, edges=92_834),
 }
+_SUBJECTS = (  # in the order of the file's numbers, which their known sizes tell apart
+    *("neural networks", "rule learning", "reinforcement learning", "probabilistic methods"),
+    *("theory", "genetic algorithms", "case-based reasoning"),
+)
 
 
 def bundled_cora() -> Graph:
@@ -44,6 +51,14 @@ def bundled_lastfm(name: str) -> Graph:
     return Graph.from_table(
         _folder("lastfm") / file, source="sourceNodeId", target="targetNodeId", weight=False, bipartite=bipartite
     )
+
+
+def cora_subjects() -> pa.Table:
+    """The subject of each paper: columns id, label and subject."""
+    table = pq.read_table(_folder("cora") / "cora_nodes.parquet.gzip", columns=["nodeId", "subject"])
+    words = [_SUBJECTS[number] for number in table["subject"].to_pylist()]
+    labels = [f"{word}, paper {number}" for word, number in zip(words, table["nodeId"].to_pylist(), strict=True)]
+    return pa.table({"id": table["nodeId"], "label": labels, "subject": words})
 
 
 def _folder(name: str) -> Path:

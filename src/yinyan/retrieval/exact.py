@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,32 +10,167 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.decoder import Decoder
+from yinyan.decoder import Decoder, DotDecoder
+from yinyan.errors import InputError
+from yinyan.retrieval.folding import Scorer, dot_queries
+from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["TopK", "best", "exact_top_k"]
+__all__ = ["ExactSearch", "Excluded", "TopK", "best", "exact_top_k", "left_out_of"]
 
-_BLOCK = 16_384  # pairs scored at a time: a decoder of width 256 then works in 16 MB
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+Excluded = Callable[[int], Rows]
+
+_BLOCK = 65_536  # targets scored at a time: their scores take 256 kB
+_TOGETHER = 64  # sources of a dot product scored at a time: a matrix product of their rows and a block
+_TOLERANCE = 1e-5  # of scores whose last bits depend on their company, as a share of the largest
 
 
 class TopK(NamedTuple):
     """Rows of the best candidates of one source, best first, and their scores."""
 
-    rows: NDArray[np.int64]
-    scores: NDArray[np.float32]
+    rows: Rows
+    scores: Scores
 
 
 @torch.no_grad()
-def exact_top_k(decoder: Decoder, embeddings: Tensor, source: int, candidates: NDArray[np.int64], k: int) -> TopK:
+def exact_top_k(decoder: Decoder, embeddings: Tensor, source: int, candidates: Rows, k: int) -> TopK:
     """The `k` best of `candidates` (sorted rows) for one source, or all of them if there are fewer."""
-    scores = np.empty(candidates.size, dtype=np.float32)
-    own = embeddings[source]
-    for start in range(0, candidates.size, _BLOCK):
-        block = torch.from_numpy(candidates[start : start + _BLOCK]).to(embeddings.device)
-        scores[start : start + _BLOCK] = decoder(own.expand(block.numel(), -1), embeddings[block]).cpu().numpy()
-    return best(candidates, scores, k)
+    rows = np.ascontiguousarray(candidates, dtype=np.int64)
+    return _best_of(Scorer(decoder), embeddings, embeddings[source].detach(), k, rows)
 
 
-def best(candidates: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> TopK:
+class ExactSearch:
+    """Top-k by scoring all; `memory` bounds the bytes of scores held at a time."""
+
+    def __init__(self, decoder: Decoder, *, memory: int = 64 << 20) -> None:
+        if memory < 1:
+            raise InputError(f"'memory' needs to be a positive number of bytes (got {memory})")
+        self.scorer = Scorer(decoder)
+        self._block = max(1, min(_BLOCK, memory // 4))
+        self._together = max(1, min(_TOGETHER, memory // (4 * self._block)))
+
+    @torch.no_grad()
+    def top_k(
+        self,
+        rows: Snapshot,
+        sources: Rows,
+        k: int,
+        excluded: Excluded | None = None,
+        pool: Rows | None = None,
+    ) -> list[TopK]:
+        """For each source the best of `pool` (sorted rows; all without), but for itself and the `excluded`."""
+        own = rows.gather(sources)
+        left_out = [left_out_of(int(source), excluded) for source in sources]
+        if type(self.scorer.decoder) is DotDecoder and self.scorer.decoder.structure is None and len(sources) > 1:
+            parts = range(0, len(sources), self._together)
+            return [
+                top
+                for at in parts
+                for top in self._dots(rows, own[at : at + self._together], k, left_out[at : at + self._together], pool)
+            ]
+        return [self._one(rows, own[place], k, left_out[place], pool) for place in range(len(sources))]
+
+    def _one(self, rows: Snapshot, own: Tensor, k: int, left_out: Rows, pool: Rows | None) -> TopK:
+        if pool is not None:
+            allowed = _permitted(rows, pool, left_out)
+            return _best_of_gathered(self.scorer, rows, own, k, allowed, self._block)
+        y, tolerance = rows.base, 0.0 if self.scorer.is_canonical(rows.base) else _TOLERANCE
+        while True:
+            running = Running(k, tolerance)
+            for first in range(0, y.shape[0], self._block):
+                last = min(first + self._block, y.shape[0])
+                scores = self.scorer.scores(y, own, None, first, last)
+                scores[_within(left_out, first, last)] = -np.inf
+                if rows.churn:
+                    scores[rows.is_stale[first:last]] = -np.inf
+                running.add(np.arange(first, last), scores)
+            if rows.extra_rows.size:
+                scores = self.scorer.scores(rows.extra, own)
+                scores[np.isin(rows.extra_rows, left_out)] = -np.inf
+                running.add(rows.extra_rows, scores)
+            found, error = running.settled(lambda chosen: self._canonical(rows, own, chosen))
+            if 4 * error <= tolerance * running.scale or not tolerance:
+                return found
+            tolerance = 8 * error / running.scale
+
+    def _canonical(self, rows: Snapshot, own: Tensor, chosen: Rows) -> Scores:
+        if not rows.churn:
+            return self.scorer.canonical(rows.base, own, chosen)
+        return self.scorer.canonical(rows.gather(chosen), own, np.arange(chosen.size))
+
+    def _dots(self, rows: Snapshot, own: Tensor, k: int, left_out: Sequence[Rows], pool: Rows | None) -> list[TopK]:
+        """Several sources at once: their scores of a block are one matrix product."""
+        decoder, size = self.scorer.decoder, self.scorer.decoder.size
+        queries, bias = dot_queries(decoder, own), float(decoder.bias)  # type: ignore[arg-type]
+        running = [Running(k, _TOLERANCE) for _ in left_out]
+        room = own.new_empty(len(left_out), self._block)
+        for numbers, block in _blocks(rows, pool, self._block):
+            products = torch.mm(
+                queries, block[:, :size].t(), out=room[:, : block.shape[0]] if room.shape[1] == block.shape[0] else None
+            )
+            scores = products.add_(bias).cpu().numpy()
+            bars = np.array([r.bar for r in running], dtype=np.float32)
+            places, columns = np.nonzero(scores >= bars[:, None])
+            ends = np.searchsorted(places, np.arange(len(running) + 1))
+            for place in np.unique(places):
+                taken = columns[ends[place] : ends[place + 1]]
+                taken = taken[~np.isin(numbers[taken], left_out[place])]
+                running[place].add(numbers[taken], scores[place, taken])
+        return [
+            r.settled(lambda chosen, place=place: self._canonical(rows, own[place], chosen))[0]  # type: ignore[misc]
+            for place, r in enumerate(running)
+        ]
+
+
+class Running:
+    """The best of what has been added so far, with those that rounding might lift above them."""
+
+    def __init__(self, k: int, tolerance: float) -> None:
+        self.k, self.tolerance = k, tolerance
+        self.bar, self.scale = -np.inf, 1.0
+        self._rows: list[Rows] = []
+        self._scores: list[Scores] = []
+        self._count = 0
+
+    def add(self, rows: Rows, scores: Scores) -> None:
+        """Some rows and their scores; -inf marks what is not permitted."""
+        chosen = np.flatnonzero(scores >= self.bar) if np.isfinite(self.bar) else np.flatnonzero(scores > -np.inf)
+        if np.isnan(scores).any():
+            raise InputError(
+                f"the score of row {rows[np.isnan(scores)][0]:,} is not a number: its embedding is not finite"
+            )
+        if chosen.size:
+            self._rows.append(rows[chosen])
+            self._scores.append(scores[chosen])
+            self._count += chosen.size
+        if self._count > 2 * self.k + 1024:
+            self._tighten()
+
+    def _tighten(self) -> None:
+        rows, scores = np.concatenate(self._rows), np.concatenate(self._scores)
+        if scores.size > self.k:
+            self.scale = max(self.scale, float(np.abs(scores).max()))
+            least = np.partition(scores, scores.size - self.k)[scores.size - self.k]
+            self.bar = least - self.tolerance * self.scale
+            kept = scores >= self.bar
+            rows, scores = rows[kept], scores[kept]
+        self._rows, self._scores, self._count = [rows], [scores], 0  # counted anew: many equal ones all stay
+
+    def settled(self, canonical: Callable[[Rows], Scores]) -> tuple[TopK, float]:
+        """The k best by canonical scores, and how far the others were from these."""
+        if not self._rows:
+            return TopK(np.empty(0, np.int64), np.empty(0, np.float32)), 0.0
+        self._tighten()
+        order = np.argsort(self._rows[0])  # rows that were changed came last
+        rows, scores = self._rows[0][order], self._scores[0][order]
+        if not self.tolerance:
+            return best(rows, scores, self.k), 0.0
+        final = canonical(rows)
+        return best(rows, final, self.k), float(np.abs(final - scores).max(initial=0))
+
+
+def best(candidates: Rows, scores: Scores, k: int) -> TopK:
     """The `k` largest scores; equal ones in the order of the rows, whichever block they came from."""
     if k < scores.size:
         bar = np.partition(scores, scores.size - k)[scores.size - k]
@@ -44,3 +180,51 @@ def best(candidates: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> 
         candidates, scores = candidates[chosen], scores[chosen]
     order = np.lexsort((candidates, -scores))
     return TopK(candidates[order], scores[order])
+
+
+def _best_of(scorer: Scorer, y: Tensor, own: Tensor, k: int, rows: Rows) -> TopK:
+    running = Running(k, 0.0 if scorer.is_canonical(y) else _TOLERANCE)
+    for begin in range(0, rows.size, _BLOCK):
+        part = rows[begin : begin + _BLOCK]
+        running.add(part, scorer.scores(y, own, part))
+    return running.settled(lambda chosen: scorer.canonical(y, own, chosen))[0]
+
+
+def _best_of_gathered(scorer: Scorer, rows: Snapshot, own: Tensor, k: int, allowed: Rows, block: int) -> TopK:
+    if not rows.churn:
+        return _best_of(scorer, rows.base, own, k, allowed)
+    running = Running(k, 0.0 if scorer.is_canonical(rows.base) else _TOLERANCE)
+    for begin in range(0, allowed.size, block):
+        part = allowed[begin : begin + block]
+        running.add(part, scorer.scores(rows.gather(part), own))
+    return running.settled(lambda c: scorer.canonical(rows.gather(c), own, np.arange(c.size)))[0]
+
+
+def left_out_of(source: int, excluded: Excluded | None) -> Rows:
+    """Sorted rows that are no candidates of a source: itself, and those that the caller excludes."""
+    own = np.array([source], dtype=np.int64)
+    return own if excluded is None else np.unique(np.concatenate([own, excluded(source)]))
+
+
+def _permitted(rows: Snapshot, pool: Rows, left_out: Rows) -> Rows:
+    return pool[~np.isin(pool, left_out) & ~rows.is_removed[pool]]
+
+
+def _within(sorted_rows: Rows, first: int, last: int) -> Rows:
+    """Places in the block first..last of some sorted rows."""
+    begin, end = np.searchsorted(sorted_rows, [first, last])
+    return sorted_rows[begin:end] - first
+
+
+def _blocks(rows: Snapshot, pool: Rows | None, size: int) -> Iterator[tuple[Rows, Tensor]]:
+    """Numbers and rows of everything that may be found, some at a time."""
+    if pool is None and not rows.churn:
+        for first in range(0, rows.base.shape[0], size):
+            block = rows.base[first : first + size]
+            yield np.arange(first, first + block.shape[0]), block
+        return
+    everything = np.arange(rows.num_rows) if pool is None else pool
+    permitted = everything[~rows.is_removed[everything]]
+    for first in range(0, permitted.size, size):
+        numbers = permitted[first : first + size]
+        yield numbers, rows.gather(numbers)

@@ -1,0 +1,196 @@
+"""Top-k among many nodes: exact, by Flashlight and by MIPS, beside a torch loop and PyG's index, on trained embeddings.
+
+python benchmarks/retrieval.py --quick --json            # 200,000 nodes, within two minutes
+python benchmarks/retrieval.py --nodes 1000000           # one size; --cache keeps models for the next time
+python benchmarks/retrieval.py --picture retrieval.png   # 10^4 to 3·10^6 nodes, and curves of recall and time
+python benchmarks/retrieval.py --sketch-size 64 --nodes 200000
+
+Embeddings of 128 dimensions from trained.py, a HadamardMLP of width 128 and a dot decoder, k = 100, known links not
+excluded. Recall is against exact on nodes that had no part in choosing an index's effort. Times are a node's, the least
+of several calls that took turns; searches answer batches of 256 nodes, dot products are exact in batches of 64. The
+loop is what one writes first: decoder(own.expand, embeddings[block]) by blocks of 16,384 and one topk.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import common
+from retrieval_peers import faiss_flat, pyg_mips, torch_loop
+from trained import Trained, trained
+from yinyan import Graph
+from yinyan.retrieval.budgets import Budget, ladder, recall_of
+from yinyan.retrieval.exact import ExactSearch
+from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.probing import Probing
+from yinyan.retrieval.queries import is_linear
+from yinyan.retrieval.snapshot import Snapshot
+
+K = 100
+BATCH = 256
+SIZES = (10_000, 100_000, 1_000_000, 3_000_000)
+
+
+def main() -> None:
+    parser = common.parser(__doc__, quick="200,000 nodes")
+    parser.add_argument("--nodes", type=int, nargs="+", default=None)
+    parser.add_argument("--cache", type=Path, default=None, help="folder that keeps trained models")
+    parser.add_argument("--sketch-size", type=int, default=0)
+    parser.add_argument("--recall", type=float, default=0.99, help="asked of Flashlight; MIPS is asked for .97")
+    parser.add_argument("--curves", action="store_true", help="also recall and time of every effort")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    sizes = [200_000] if options.quick else options.nodes or list(SIZES)
+    with tempfile.TemporaryDirectory() as folder:
+        cache = options.cache or Path(folder)
+        wanted = options.curves or options.picture is not None
+        results = [measure(n, cache, options.sketch_size, options.recall, curves=wanted) for n in sizes]
+    figures = {"growth_exponent": growth(results)} if len(results) > 1 else {}
+    if options.picture:
+        draw(options.picture, results)
+    if options.json:
+        own = {name: results[-1][name] for name in HEADLINES if name in results[-1]}
+        common.print_json(own | figures | {"sizes": results} | common.machine())
+        return
+    common.print_machine(common.machine())
+    names = [name for name in results[0] if not name.endswith("curve")]
+    common.print_table(["", *map(str, sizes)], [[name, *(r.get(name) for r in results)] for name in names])
+    for name, value in figures.items():
+        print(f"{name.replace('_', ' ')}: {value:.3f}")
+
+
+HEADLINES = ("exact_over_loop", "flashlight_over_exact", "flashlight_recall", "mips_over_exact", "mips_recall")
+
+
+def measure(n: int, cache: Path, sketch_size: int, recall: float, *, curves: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"nodes": n}
+    for kind, decoder in (("flashlight", "hadamard"), ("mips", "dot")):
+        if kind == "mips" and sketch_size:
+            continue
+        model = trained(n, decoder, cache, sketch_size=sketch_size)
+        found |= of_kind(kind, model, recall if kind == "flashlight" else 0.97, curves=curves)
+    return found
+
+
+def of_kind(kind: str, model: Trained, recall: float, *, curves: bool) -> dict[str, Any]:
+    decoder, y = model.decoder, model.embeddings
+    graph = Graph.from_arrays(np.empty((0, 2), np.int64), num_nodes=y.shape[0])
+    rows, exact = Snapshot.of(y), ExactSearch(decoder)
+    started = common.Times()
+    held: list[Index] = []
+    budget = Budget(recall=recall + (1 - recall) / 4, k=K)  # so that chance does not put the measured one below
+    started.once("build", lambda: held.append(build_index(graph, decoder, y, kind=kind, budget=budget)))
+    index = held[0]
+    asked = np.random.default_rng(7).choice(y.shape[0], BATCH, replace=False)
+    few = asked[: 2 if kind == "flashlight" else 64]
+    tasks: dict[str, common.Task] = {
+        "exact": lambda: exact.top_k(rows, few, K),
+        "search": lambda: index.top_k(asked, K),
+        "single": lambda: index.top_k(asked[:1], K),
+        "loop": lambda: torch_loop(decoder, y, few[:2], K),
+    }
+    counts = {"exact": len(few), "search": BATCH, "single": 1, "loop": 2}
+    if kind == "mips":
+        peer, flat = pyg_mips(y), faiss_flat(y)
+        tasks |= {"pyg": lambda: peer(y[asked], K), "faiss_flat": lambda: flat(y[few], K)}
+        counts |= {"pyg": BATCH, "faiss_flat": len(few)}
+    times = common.Times()
+    times.run(tasks, 3)
+    ms = {name: 1e3 * times.least(name) / counts[name] for name in tasks}
+    truth = exact.top_k(rows, asked[:64], K)
+    facts = index.metadata
+    found = {
+        f"{kind}_ms": ms["search"],
+        f"{kind}_single_ms": ms["single"],
+        f"{kind}_exact_ms": ms["exact"],
+        f"{kind}_loop_ms": ms["loop"],
+        f"{kind}_over_exact": ms["exact"] / ms["search"],
+        f"{kind}_recall": recall_of(index.top_k(asked[:64], K), truth),
+        f"{kind}_bytes_share": facts.bytes_share,
+        f"{kind}_build_s": started.least("build"),
+        f"{kind}_build_share": started.least("build") / (1e-3 * ms["exact"] * y.shape[0]),
+        f"{kind}_effort": str(tuple((facts.effort or {}).values())),
+        ("exact" if kind == "flashlight" else "exact_dot") + "_over_loop": ms["loop"] / ms["exact"],
+    }
+    if kind == "mips":
+        got = peer(y[asked[:64]], K + 1)
+        kept = [set(row[row != source].tolist()) for row, source in zip(got, asked, strict=False)]
+        found |= {
+            "pyg_ms": ms["pyg"],
+            "faiss_flat_ms": ms["faiss_flat"],
+            "pyg_recall": float(np.mean([len(k & set(t.rows.tolist())) / K for k, t in zip(kept, truth, strict=True)])),
+        }
+    if curves:
+        found[f"{kind}_curve"] = curve(index, rows, asked, truth)
+    return found
+
+
+def curve(index: Index, rows: Snapshot, asked: np.ndarray, truth: Sequence[Any]) -> list[dict[str, Any]]:
+    """Recall and time of every effort."""
+    search = index.search
+    if not isinstance(search, Probing):
+        return []
+    drawn = []
+    for effort in ladder(len(search.lists.centres), linear=is_linear(index.decoder)):
+        tried, times = search.with_effort(effort), common.Times()
+        times.run({"search": lambda tried=tried: tried.top_k(rows, asked, K)}, 2, warm_up=0)
+        recall = recall_of(tried.top_k(rows, asked[:64], K), truth)
+        drawn.append(
+            {
+                "probes": effort.probes,
+                "rounds": effort.rounds,
+                "recall": recall,
+                "ms": 1e3 * times.least("search") / BATCH,
+            }
+        )
+        if recall > 0.9999:
+            break
+    return drawn
+
+
+def growth(results: Sequence[dict[str, Any]]) -> float:
+    """b of latency ~ n^b between 10^5 nodes, or the smallest size above, and the largest."""
+    first = min((r for r in results if r["nodes"] >= 100_000), key=lambda r: r["nodes"], default=results[0])
+    last = max(results, key=lambda r: r["nodes"])
+    if first is last:
+        first = results[0]
+    return math.log(last["flashlight_ms"] / first["flashlight_ms"]) / math.log(last["nodes"] / first["nodes"])
+
+
+def draw(path: Path, results: Sequence[dict[str, Any]]) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    sizes = [r["nodes"] for r in results]
+    lines = {"torch loop": "flashlight_loop_ms", "exact": "flashlight_exact_ms", "Flashlight": "flashlight_ms"}
+    lines |= {"exact dot": "mips_exact_ms", "MIPS": "mips_ms", "PyG's MIPS": "pyg_ms"}
+    for name, key in lines.items():
+        values = [r[key] for r in results if key in r]
+        if values:
+            left.loglog(sizes[: len(values)], values, "o--" if "dot" in name or "MIPS" in name else "o-", label=name)
+    left.set(title="Time of a node's best hundred", xlabel="nodes", ylabel="ms")
+    left.legend(fontsize=8)
+    for axes, kind in ((middle, "flashlight"), (right, "mips")):
+        for r in results:
+            points = r.get(f"{kind}_curve", ())
+            if points:
+                axes.semilogx(
+                    [p["ms"] for p in points], [p["recall"] for p in points], "o-", label=f"{r['nodes']:,} nodes"
+                )
+        axes.set(title={"flashlight": "Flashlight", "mips": "MIPS"}[kind], xlabel="ms a node", ylabel="recall@100")
+        axes.legend(fontsize=8)
+    for axes in (left, middle, right):
+        axes.grid(visible=True, alpha=0.3)
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""What retrieval is measured against: a torch loop, PyG's MIPS index, and faiss's flat scan, tuned and checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from yinyan.decoder import Decoder
+
+Peer = Callable[[Tensor, int], np.ndarray]
+
+
+@torch.no_grad()
+def torch_loop(decoder: Decoder, y: Tensor, sources: np.ndarray, k: int, block: int = 16_384) -> list[Tensor]:
+    """What one writes first."""
+    found, everyone = [], torch.arange(y.shape[0])
+    for source in sources.tolist():
+        scores = torch.empty(y.shape[0])
+        for start in range(0, y.shape[0], block):
+            part = everyone[start : start + block]
+            scores[start : start + block] = decoder(y[source].expand(part.numel(), -1), y[part])
+        found.append(scores.topk(k).indices)
+    return found
+
+
+def tuned_faiss() -> Any:
+    """faiss with the settings it needs here, checked: its BLAS picks old kernels by itself, and is hardly ever used.
+
+    OPENBLAS_CORETYPE counts only if it is set before faiss is loaded.
+    """
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    core = "SkylakeX" if "avx512f" in flags else "Haswell" if "avx2" in flags else None
+    if core is not None:
+        os.environ.setdefault("OPENBLAS_CORETYPE", core)
+    import faiss
+
+    faiss.cvar.distance_compute_blas_threshold = 20
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    if faiss.cvar.distance_compute_blas_threshold != 20 or faiss.omp_get_max_threads() != torch.get_num_threads():
+        raise RuntimeError("faiss did not take its settings")
+    return faiss
+
+
+def faiss_flat(y: Tensor) -> Peer:
+    """All inner products by faiss."""
+    faiss = tuned_faiss()
+    index = faiss.IndexFlatIP(y.shape[1])
+    index.add(y.numpy())
+    return lambda queries, k: index.search(queries.numpy(), k)[1]
+
+
+def pyg_mips(y: Tensor) -> Peer:
+    """PyG's MIPS index with its own defaults of cells and probes: sqrt(n) cells, of which the square root is probed."""
+    faiss = tuned_faiss()
+    from torch_geometric.nn.pool import ApproxMIPSKNNIndex
+
+    cells = max(1, int(y.shape[0] ** 0.5))
+    index = ApproxMIPSKNNIndex(num_cells=cells, num_cells_to_visit=max(1, int(cells**0.5)), bits_per_vector=8)
+    index.add(y)
+    del faiss
+    return lambda queries, k: index.search(queries, k).index.numpy()

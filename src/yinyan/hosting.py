@@ -1,0 +1,112 @@
+"""The commands of those who serve a model: the service, and the keys to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from yinyan import flags
+from yinyan.errors import MissingExtraError
+from yinyan.progress import make_folder, show_progress
+
+__all__ = ["keys", "serve", "serve_demo"]
+
+
+def serve(
+    model: flags.Model,
+    *,
+    host: Annotated[str, typer.Option(help="address to listen at; others than this machine's own need keys")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="port to listen at", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="processes", min=1)] = 1,
+    api_keys: Annotated[Path | None, typer.Option(help="file of hashed API keys (yinyan keys makes it)")] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="refuse changes of the graph")] = False,
+    log: Annotated[Path | None, typer.Option(help="change log (beside the model: MODEL.changes.sqlite)")] = None,
+    carry_over: Annotated[
+        bool, typer.Option("--carry-over", help="apply a log of another model as far as it fits this one")
+    ] = False,
+    labels: Annotated[Path | None, typer.Option(help="table of nodes: an id, a label, columns to show")] = None,
+    label_column: Annotated[str | None, typer.Option(help="its column of labels")] = None,
+    id_column: Annotated[str | None, typer.Option(help="its column of ids")] = None,
+    index: Annotated[str, typer.Option(help="how partners are found: auto, exact, mips or flashlight")] = "auto",
+    at_once: Annotated[int, typer.Option(help="questions a process works on at a time", min=1)] = 2,
+    seconds: Annotated[float, typer.Option(help="for an answer, at most", min=0.1)] = 20.0,
+    access_log: Annotated[Path | None, typer.Option(help="file of JSON lines (else standard error)")] = None,
+) -> None:
+    """Answer questions over HTTP, follow changes of the graph, and show the explorer."""
+    Limits, Options, run = _service()  # noqa: N806
+
+    def text(path: Path | None) -> str | None:
+        return None if path is None else str(path)
+
+    options = Options(
+        model=str(model),
+        host=host,
+        port=port,
+        workers=workers,
+        keys=text(api_keys),
+        read_only=read_only,
+        log=text(log),
+        carry_over=carry_over,
+        labels=text(labels),
+        label_column=label_column,
+        id_column=id_column,
+        index=index,
+        access_log=text(access_log),
+        limits=Limits(at_once=at_once, seconds=seconds),
+    )
+    run(options, tell=lambda words: typer.echo(words, err=True))
+
+
+def serve_demo(
+    *,
+    port: Annotated[int, typer.Option(help="port to listen at", min=0, max=65535)] = 8000,
+    folder: Annotated[Path, typer.Option(help="where the model is kept")] = Path("yinyan-demo"),
+    quiet: flags.Quiet = False,
+) -> None:
+    """Fit a model of Cora, unless there is one, and show it in the explorer."""
+    _, Options, run = _service()  # noqa: N806
+    from yinyan import shell
+    from yinyan.datasets.bundled import bundled_cora, cora_subjects
+    from yinyan.tables import write_parquet
+
+    model, labels = folder / "model", folder / "subjects.parquet"
+    if not (model / "manifest.json").exists():
+        progress = show_progress(quiet=quiet)
+        make_folder(folder, folder)
+        shell.run_fit(shell.predictor(None, {}, seed=0, device="auto"), bundled_cora(), model, progress, resume=False)
+    write_parquet(cora_subjects(), labels)
+    address = f"http://127.0.0.1:{port}"
+    typer.echo(f"the explorer is at {address} (Ctrl-C ends it)")
+    if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
+        threading.Timer(3.0, webbrowser.open, [address]).start()
+    run(Options(str(model), port=port, labels=str(labels), access_log=os.devnull))
+
+
+def _service() -> tuple[Any, Any, Any]:
+    try:
+        from yinyan.service.options import Limits, Options
+        from yinyan.service.serving import serve as run
+    except ModuleNotFoundError as error:
+        if error.name not in ("fastapi", "uvicorn", "starlette", "pydantic", "pydantic_core"):
+            raise
+        raise MissingExtraError("yinyan serve needs FastAPI and uvicorn: pip install 'yinyan[service]'") from error
+    return Limits, Options, run
+
+
+def keys(
+    file: Annotated[Path, typer.Argument(help="file of hashed keys; made if it is not there", show_default=False)],
+    *,
+    name: Annotated[str, typer.Option(help="whose key it is, for the access log")] = "default",
+) -> None:
+    """Make an API key: its digest goes to the file, the key itself is printed once."""
+    from yinyan.service.keys import add_key
+
+    typer.echo(add_key(file, name))

@@ -1,0 +1,141 @@
+"""What a search may cost and must find, and the least effort that does."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yinyan.errors import SettingsError
+from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.probing import Effort, Probing
+from yinyan.retrieval.queries import is_linear
+from yinyan.retrieval.snapshot import Snapshot
+
+__all__ = ["Budget", "Sample", "Trial", "choose_effort", "ladder", "recall_of"]
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Recall at least, milliseconds a source and megabytes at most; None where it does not matter."""
+
+    recall: float | None = 0.98
+    milliseconds: float | None = None
+    megabytes: float | None = None
+    k: int = 100  # of the recall
+
+    def __post_init__(self) -> None:
+        if self.recall is not None and not 0 < self.recall <= 1:
+            raise SettingsError(f"'recall' needs to be above 0 and at most 1 (got {self.recall!r})")
+        for name in ("milliseconds", "megabytes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise SettingsError(f"{name!r} needs to be positive (got {value!r})")
+        if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
+            raise SettingsError(f"'k' needs to be a positive integer (got {self.k!r})")
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Sources whose exact answer is known: what recall is measured on."""
+
+    sources: Rows
+    truth: Sequence[TopK]
+    excluded: Excluded | None
+    k: int
+    exact_milliseconds: float  # a source
+
+    @classmethod
+    def draw(
+        cls, exact: ExactSearch, rows: Snapshot, count: int, k: int, excluded: Excluded | None, seed: int
+    ) -> Sample:
+        """So many sources, drawn from those that are not removed."""
+        there = np.flatnonzero(~rows.is_removed)
+        sources = np.random.default_rng(seed).choice(there, min(count, there.size), replace=False)
+        started = time.perf_counter()
+        truth = exact.top_k(rows, sources, k, excluded)
+        spent = time.perf_counter() - started
+        return cls(sources, truth, excluded, k, 1e3 * spent / max(1, sources.size))
+
+    def part(self, which: slice) -> Sample:
+        """Some of the sources."""
+        return dataclasses.replace(self, sources=self.sources[which], truth=self.truth[which])
+
+    def try_out(self, search: Probing, rows: Snapshot) -> Trial:
+        """Recall and time of a search."""
+        started = time.perf_counter()
+        found = search.top_k(rows, self.sources, self.k, self.excluded)
+        spent = time.perf_counter() - started
+        return Trial(search.effort, recall_of(found, self.truth), 1e3 * spent / max(1, self.sources.size))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an effort found of the exact answer, and how long it took."""
+
+    effort: Effort
+    recall: float
+    milliseconds: float  # a source, in a batch
+
+
+def ladder(num_cells: int, *, linear: bool) -> list[Effort]:
+    """Efforts from little to all cells."""
+    steps: list[Effort] = []
+    probes, candidates = 8, 200
+    while True:
+        probed = min(probes, num_cells)
+        rounds = (1,) if linear else (1, 2) if probed < num_cells else (3,)
+        steps += [Effort(probed, candidates, rounds=count) for count in rounds]
+        if probed == num_cells:
+            return steps
+        probes, candidates = 2 * probes, min(4000, candidates + 100 if probes < 256 else 2 * candidates)
+
+
+def recall_of(found: Sequence[TopK], truth: Sequence[TopK]) -> float:
+    """Mean share of the exact answer that was found; one that has no rows counts as found."""
+    shares = [
+        np.isin(exact.rows, top.rows).mean() if exact.rows.size else 1.0
+        for top, exact in zip(found, truth, strict=True)
+    ]
+    return float(np.mean(shares)) if shares else 1.0
+
+
+def choose_effort(
+    search: Probing, rows: Snapshot, sample: Sample, budget: Budget, tell: Callable[[str], None]
+) -> Effort:
+    """The least effort within the budget, by trial on a sample."""
+    trials: list[Trial] = []
+    sample.part(slice(0, 2)).try_out(search, rows)  # what is done once only shall not count
+    for effort in ladder(len(search.lists.centres), linear=is_linear(search.decoder)):
+        trial = sample.try_out(search.with_effort(effort), rows)
+        trials.append(trial)
+        tell(
+            f"{effort.probes:,} cells, {effort.candidates:,} candidates, rounds {effort.rounds}: "
+            f"recall {trial.recall:.4f}, {trial.milliseconds:.3f} ms"
+        )
+        if budget.milliseconds is not None and trial.milliseconds > 2 * budget.milliseconds:
+            break
+        if budget.recall is not None and trial.recall >= budget.recall:
+            break
+    return _within(trials, budget).effort
+
+
+def _within(trials: Sequence[Trial], budget: Budget) -> Trial:
+    fast = [t for t in trials if budget.milliseconds is None or t.milliseconds <= budget.milliseconds]
+    good = [t for t in fast if budget.recall is None or t.recall >= budget.recall]
+    if good:
+        return (
+            min(good, key=lambda t: t.milliseconds) if budget.recall is not None else max(good, key=lambda t: t.recall)
+        )
+    most = max(trials, key=lambda t: t.recall)
+    within = "" if budget.milliseconds is None else f" within {budget.milliseconds:g} ms a source"
+    raise SettingsError(
+        f"no effort reaches a recall of {budget.recall or 0:g}{within}: {most.recall:.4f} at {most.milliseconds:.3f} "
+        f"ms is the best that was tried (lower 'recall', raise 'milliseconds', or use kind 'exact')"
+    )

@@ -1,0 +1,68 @@
+"""Flashlight: top-k of a nonlinear decoder by inner-product queries that follow the best candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.decoder import Decoder
+from yinyan.retrieval.lists import Lists
+from yinyan.retrieval.probing import Effort, Found, Permitted, Probing
+from yinyan.retrieval.queries import check_covered, queries_at
+from yinyan.retrieval.snapshot import Snapshot
+
+__all__ = ["FlashlightSearch"]
+
+_PILOT = 3  # the first of several rounds does a third of the work: it only has to find the pattern of the best
+_TURNED = 0.01  # 1 - cosine of two queries from which on another round is worth its time
+
+Rows = NDArray[np.int64]
+
+
+class FlashlightSearch(Probing):
+    """The score is linear in the target while its activation pattern stays, and the best targets share few patterns.
+
+    So a first query is the gradient at the source's own row, where similar nodes are; its candidates are scored
+    exactly, the mean gradient at the best of them is the next query, and so on. A source is done when its query no
+    longer turns, or after the last round. The answer is the exact ranking of everything met.
+    """
+
+    def __init__(self, decoder: Decoder, lists: Lists, effort: Effort) -> None:
+        check_covered(decoder)
+        super().__init__(decoder, lists, effort)
+
+    def _search(self, rows: Snapshot, sources: Rows, k: int, permitted: Permitted, left_out: Sequence[Rows]) -> Found:
+        own, count, probes = rows.gather(sources), self._count(k), self.effort.probes
+        queries = queries_at(self.decoder, own, own[:, None])
+        found = Found.none(len(sources))
+        active, share = np.arange(len(sources)), 1 if self.effort.rounds == 1 else _PILOT
+        for number in range(self.effort.rounds):
+            few = [left_out[place] for place in active.tolist()]
+            met = self.candidates(rows, queries, -(-probes // share), -(-count // share), permitted, few)
+            found = found.replaced(
+                active, found.of(active).joined(met, self.scores(rows, own[active], met), 2 * k + 16)
+            )
+            if number + 1 == self.effort.rounds:
+                break
+            turned = self._turned(rows, own[active], found.of(active), queries)
+            goes_on = (torch.cosine_similarity(queries, turned) < 1 - _TURNED).cpu().numpy() | (share > 1)
+            active, queries, share = active[goes_on], turned[torch.from_numpy(goes_on)], 1
+            if not active.size:
+                break
+        return found
+
+    def _turned(self, rows: Snapshot, own: Tensor, found: Found, queries: Tensor) -> Tensor:
+        """The next queries: mean gradients at the best candidates so far."""
+        best = found.rows[:, : self.effort.pattern]
+        there = best[:, 0] >= 0
+        if not there.any():
+            return queries
+        filled = np.where(best < 0, best[:, :1], best)[there]  # a source with few candidates counts its best again
+        at = rows.gather(filled.ravel()).view(*filled.shape, -1)
+        turned = queries.clone()
+        turned[torch.from_numpy(there)] = queries_at(self.decoder, own[torch.from_numpy(there)], at)
+        return turned

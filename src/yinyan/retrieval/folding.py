@@ -1,0 +1,289 @@
+"""Decoders with the source folded in: its scores of many targets are matrix products."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
+from yinyan.retrieval import kernels
+from yinyan.sketches import NUM_ESTIMATES
+
+__all__ = ["Scorer", "dot_queries"]
+
+_BLOCK_FLOATS = 1 << 19  # intermediate numbers at a time: 2 MB stay in the second cache
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+
+
+class Scorer:
+    """Scores of one source against many rows of (n, row) `y`.
+
+    For a HadamardMLP the first layer of source i is Y (W_1 diag(y_i))ᵀ: with the source folded into the weights, no
+    product of embeddings is ever made. Direction maps fold into the same matrix, and each estimate from the sketches is
+    one column of a product with the target's sketches. One hidden layer without norm runs in a compiled kernel on
+    the CPU, everything else by blocks in torch. Decoders that are not ours are called as they are.
+
+    `is_canonical` says that a pair's score is the same to the last bit whatever else is scored with it; otherwise
+    `canonical` gives scores that are, by double precision.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self.decoder = decoder
+        self._double: Decoder | None = None
+        self._plan = _fold_for(decoder)
+
+    def is_canonical(self, y: Tensor) -> bool:
+        """Whether `scores` gives the same bits for a pair whatever else it scores."""
+        return self._plan is _fold_mlp and _suits_kernel(self.decoder, y)
+
+    @torch.no_grad()
+    def scores(
+        self, y: Tensor, own: Tensor, rows: Rows | None = None, first: int = 0, last: int | None = None
+    ) -> Scores:
+        """Scores of `rows` of y, or of its rows from `first` to `last`, for the source whose row is `own`."""
+        count = (y.shape[0] if last is None else last) - first if rows is None else rows.size
+        if self.is_canonical(y):
+            return self._kernel.of_source(y, self._weights(own[None]), own.contiguous(), rows, first, count)
+        return self._by_blocks(self._plan(self.decoder, own), y, rows, first, count)
+
+    def candidates_are_canonical(self, y: Tensor) -> bool:
+        """The same of `candidates`."""
+        return self.is_canonical(y) or self._is_plain_dot(y)
+
+    def _is_plain_dot(self, y: Tensor) -> bool:
+        return self._plan is _fold_dot and self.decoder.structure is None and _suits_dots(y)
+
+    @torch.no_grad()
+    def canonical(self, y: Tensor, own: Tensor, rows: Rows) -> Scores:
+        """Scores of `rows` that do not depend on what else is scored: equal pairs have equal scores."""
+        if self.candidates_are_canonical(y):
+            single: Scores = self.candidates(y, own[None], np.ascontiguousarray(rows)[None])[0]
+            return single
+        if self._double is None:
+            self._double = _double_copy(self.decoder)
+        precise = self._double
+        where = torch.from_numpy(rows).to(y.device)
+        parts: list[Tensor] = [precise(own.to(_precise(y)), y[part].to(_precise(y))) for part in where.split(4096)]
+        made: Scores = torch.cat(parts).float().cpu().numpy() if parts else np.empty(0, np.float32)
+        return made
+
+    # -- compiled ------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def candidates(self, y: Tensor, own: Tensor, rows: Rows) -> Scores:
+        """(sources, count) scores of so many rows of y each, for sources whose rows are `own`; -1 scores -inf."""
+        if self.is_canonical(y):
+            return self._kernel.of_candidates(y, self._weights(own), own.contiguous(), rows)
+        if self._is_plain_dot(y):
+            return kernels.dot_candidates(y, dot_queries(self.decoder, own), float(self.decoder.bias), rows)  # type: ignore[arg-type]
+        out = np.full(rows.shape, -np.inf, dtype=np.float32)
+        block = max(1, _BLOCK_FLOATS // max(1, rows.shape[1] * max(y.shape[1], _width(self.decoder))))
+        for first in range(0, len(rows), block):
+            part = rows[first : first + block]
+            there = torch.from_numpy(np.maximum(part, 0)).to(y.device)
+            scores = self.decoder(own[first : first + block, None], y[there]).float().cpu().numpy()
+            out[first : first + block] = np.where(part >= 0, scores, -np.inf)
+        return out
+
+    def _weights(self, own: Tensor) -> Tensor:
+        """(sources, ·) the first layer W diag(y_i S) Tᵀ of each source in the kernel's panels; then a residual's."""
+        decoder, own = self.decoder, own[:, : self.decoder.size]
+        if decoder.source_map is not None:
+            own = own @ decoder.source_map
+        parts = [self._panels * own[:, None, :, None]]
+        if self._kernel.residual:
+            parts.append((_output(decoder).weight * own)[:, None, :, None])
+        if decoder.target_map is not None:
+            parts = [decoder.target_map @ part for part in parts]
+        return parts[0].flatten(1) if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
+
+    @functools.cached_property
+    def _panels(self) -> Tensor:
+        return kernels.panels(_hidden(self.decoder).weight.detach())
+
+    @functools.cached_property
+    def _kernel(self) -> kernels.FoldedDecoder:
+        decoder, structure = self.decoder, self.decoder.structure
+        bias, output = _hidden(decoder).bias.detach(), _output(decoder).weight.detach()[0]
+        if structure is None:
+            return _kernel_of(decoder, bias, output)
+        first, last = structure.layers[0], structure.layers[2]
+        return _kernel_of(decoder, bias + last.bias.detach(), output)._replace(  # type: ignore[operator]
+            sketch_size=structure.size,
+            mixed=kernels.panels(last.weight.detach()),  # type: ignore[operator]
+            said=first.weight.detach().t().contiguous(),  # type: ignore[operator]
+            said_bias=first.bias.detach().contiguous(),  # type: ignore[operator]
+        )
+
+    # -- torch ---------------------------------------------------------------------------------------------
+
+    def _by_blocks(
+        self, score: Callable[[Tensor], Tensor], y: Tensor, rows: Rows | None, first: int, count: int
+    ) -> Scores:
+        out = np.empty(count, dtype=np.float32)
+        block = max(64, _BLOCK_FLOATS // max(y.shape[1], _width(self.decoder)))
+        for begin in range(0, count, block):
+            size = min(block, count - begin)
+            part = None if rows is None else rows[begin : begin + size]
+            out[begin : begin + size] = score(_taken(y, part, first + begin, size)).float().cpu().numpy()
+        return out
+
+
+Fold = Callable[[Decoder, Tensor], Callable[[Tensor], Tensor]]
+
+
+def _fold_for(decoder: Decoder) -> Fold:
+    for kind, fold in ((HadamardMLP, _fold_mlp), (DotDecoder, _fold_dot), (DistanceDecoder, _fold_distance)):
+        if type(decoder) is kind:
+            return fold
+    return _unfolded
+
+
+def _unfolded(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
+    """A decoder that we do not know from within."""
+    return lambda block: decoder(own, block)
+
+
+def _fold_mlp(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
+    if not isinstance(decoder, HadamardMLP):
+        raise TypeError(f"{type(decoder).__name__} is no HadamardMLP")
+    mlp = decoder
+    layers = [*mlp.hidden, mlp.output]
+    matrix = _folded(mlp, layers[0].weight, own).t().contiguous()
+    mapped = own[: mlp.size] if mlp.source_map is None else own[: mlp.size] @ mlp.source_map
+
+    def score(block: Tensor) -> Tensor:
+        z = torch.addmm(layers[0].bias, block[:, : mlp.size], matrix)
+        if mlp.structure is not None:
+            z += mlp.structure.layers(_estimates(mlp, own, block[:, mlp.size :]))
+        if not mlp.hidden:
+            return z.squeeze(-1)
+        x = F.relu_(mlp.norms[0](z))
+        if mlp.settings.residual and x.shape[1] == mlp.size:
+            targets = block[:, : mlp.size] if mlp.target_map is None else block[:, : mlp.size] @ mlp.target_map
+            x = x.addcmul_(targets, mapped)
+        for linear, norm in zip(mlp.hidden[1:], mlp.norms[1:], strict=True):
+            step = F.relu_(norm(linear(x)))
+            x = step.add_(x) if mlp.settings.residual else step
+        logits: Tensor = mlp.output(x)
+        return logits.squeeze(-1)
+
+    return score
+
+
+def _fold_dot(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
+    if not isinstance(decoder, DotDecoder):
+        raise TypeError(f"{type(decoder).__name__} is no DotDecoder")
+    query = dot_queries(decoder, own[None])[0]
+    return lambda block: _joined(decoder, own, block, (block[:, : decoder.size] @ query).add_(decoder.bias))
+
+
+def dot_queries(decoder: Decoder, own: Tensor) -> Tensor:
+    """(sources, d) vectors whose products with embeddings are scores, but for the bias."""
+    queries = own[:, : decoder.size]
+    if decoder.source_map is not None and decoder.target_map is not None:
+        queries = queries @ decoder.source_map @ decoder.target_map.t()
+    return queries * decoder.log_scale.exp()  # type: ignore[operator]
+
+
+def _fold_distance(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
+    """Differences, not the expanded square, which would lose digits where the distance is small."""
+    if not isinstance(decoder, DistanceDecoder):
+        raise TypeError(f"{type(decoder).__name__} is no DistanceDecoder")
+    centre = own[: decoder.size] if decoder.source_map is None else own[: decoder.size] @ decoder.source_map
+    scale = decoder.log_scale.exp()
+
+    def score(block: Tensor) -> Tensor:
+        targets = block[:, : decoder.size]
+        apart = (targets if decoder.target_map is None else targets @ decoder.target_map) - centre
+        return _joined(decoder, own, block, decoder.bias - apart.square_().sum(1) * scale)
+
+    return score
+
+
+def _joined(decoder: Decoder, own: Tensor, block: Tensor, logits: Tensor) -> Tensor:
+    if decoder.structure is None:
+        return logits
+    return logits.add_(decoder.structure.layers(_estimates(decoder, own, block[:, decoder.size :])).squeeze(-1))
+
+
+def _hidden(decoder: Decoder) -> torch.nn.Linear:
+    """The first layer of a HadamardMLP."""
+    return decoder.hidden[0]  # type: ignore[return-value, index]
+
+
+def _output(decoder: Decoder) -> torch.nn.Linear:
+    return decoder.output  # type: ignore[return-value]
+
+
+def _kernel_of(decoder: Decoder, bias: Tensor, output: Tensor) -> kernels.FoldedDecoder:
+    filled = [kernels.panels(values[:, None]).squeeze(1) for values in (bias, output)]
+    residual = isinstance(decoder, HadamardMLP) and decoder.settings.residual and output.numel() == decoder.size
+    return kernels.FoldedDecoder(
+        decoder.size, filled[0], filled[1], float(_output(decoder).bias.detach()), residual=residual
+    )
+
+
+def _folded(decoder: Decoder, weight: Tensor, own: Tensor) -> Tensor:
+    """(h, d) W diag(y_i S) Tᵀ: times y_j it is W ((y_i S) ⊙ (y_j T))."""
+    own = own[: decoder.size]
+    if decoder.source_map is None or decoder.target_map is None:
+        return weight * own
+    return (weight * (own @ decoder.source_map)) @ decoder.target_map.t()
+
+
+def _estimates(decoder: Decoder, own: Tensor, sketches: Tensor) -> Tensor:
+    """(B, 6) what the source's sketches and the targets' say of each pair: `SharedStructure.estimates` as a product."""
+    if decoder.structure is None:
+        raise TypeError("these rows hold no sketches")
+    size = decoder.structure.size
+    near, scarce, far, degree = own[decoder.size :].split([size, size, size, 1])
+    columns = own.new_zeros(3 * size, NUM_ESTIMATES - 2)
+    columns[:size, 0], columns[size : 2 * size, 1] = near, scarce
+    columns[:size, 2], columns[2 * size :, 2], columns[2 * size :, 3] = far, near, far
+    found = own.new_empty(sketches.shape[0], NUM_ESTIMATES)
+    counts = sketches[:, : 3 * size] @ columns
+    torch.mul(counts.sign(), counts.abs().log1p_(), out=found[:, :4])
+    found[:, 4], found[:, 5] = sketches[:, -1] + degree, sketches[:, -1] * degree
+    return found
+
+
+def _taken(y: Tensor, rows: Rows | None, first: int, count: int) -> Tensor:
+    return y[first : first + count] if rows is None else y[torch.from_numpy(rows).to(y.device)]
+
+
+def _width(decoder: Decoder) -> int:
+    return max((p.shape[0] for p in decoder.parameters() if p.ndim == 2), default=1)
+
+
+def _suits_dots(y: Tensor) -> bool:
+    return y.device.type == "cpu" and y.dtype == torch.float32 and y.stride(1) == 1 and kernels.library() is not None
+
+
+def _suits_kernel(decoder: Decoder, y: Tensor) -> bool:
+    return (
+        isinstance(decoder, HadamardMLP)
+        and len(decoder.hidden) == 1
+        and not decoder.settings.norm
+        and decoder.output.weight.dtype == torch.float32
+        and _suits_dots(y)
+    )
+
+
+def _precise(y: Tensor) -> torch.dtype:
+    return torch.float32 if y.device.type == "mps" else torch.float64  # which has no double precision
+
+
+def _double_copy(decoder: Decoder) -> Decoder:
+    import copy
+
+    device = next(decoder.parameters()).device
+    return copy.deepcopy(decoder) if device.type == "mps" else copy.deepcopy(decoder).double()

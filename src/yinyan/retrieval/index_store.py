@@ -1,0 +1,92 @@
+"""An index on disk: one file in its model's directory, read by memory map, refused when the model has changed."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from yinyan.decoder import Decoder
+from yinyan.errors import StoreError
+from yinyan.files import atomic_path
+from yinyan.graph import Graph
+from yinyan.retrieval.exact import ExactSearch
+from yinyan.retrieval.index import Index, IndexMetadata, fingerprint, search_of
+from yinyan.retrieval.lists import Lists
+from yinyan.retrieval.probing import Effort, Probing
+from yinyan.retrieval.snapshot import Snapshot
+
+__all__ = ["INDEX_FILE", "load_index", "save_index"]
+
+INDEX_FILE = "index.safetensors"
+_FORMAT = 1
+_NAMES = ("centres", "lows", "steps", "codes", "rows", "starts")
+_IN_MEMORY = ("centres", "lows", "steps")  # small, and torch reads them
+
+
+def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None) -> None:
+    """Write the index into a model's directory, whole or not at all."""
+    if not folder.is_dir():
+        raise StoreError(f"there is no model directory '{folder}': save the model first, its index lies beside it")
+    arrays = {name: np.zeros(0, np.uint8) for name in _NAMES} if lists is None else _arrays(lists)
+    said = json.dumps({"format": _FORMAT, **metadata.to_dict()})
+    with atomic_path(folder / INDEX_FILE) as temporary:
+        save_file(arrays, temporary, metadata={"index": said})
+
+
+def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor) -> Index:
+    """The index of a model; its lists stay on disk until they are looked into."""
+    file = folder / INDEX_FILE
+    if not file.is_file():
+        raise StoreError(f"the model in '{folder}' has no index: build one with yinyan index, or model.index().save()")
+    try:
+        said, arrays = _mapped(file)
+        facts = json.loads(said["index"])
+        number = facts.pop("format")
+        metadata = IndexMetadata(**facts) if number == _FORMAT else None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"'{file}' is damaged: {error!r} (build the index again)") from error
+    if metadata is None:
+        raise StoreError(
+            f"'{file}' has format version {number}, and this library reads version {_FORMAT}: build it again"
+        )
+    y = embeddings.detach().cpu()
+    if metadata.fingerprint != fingerprint(decoder, y):
+        raise StoreError(
+            f"the index in '{folder}' belongs to another model: this one has changed since (build it again)"
+        )
+    if metadata.effort is None:
+        return Index(graph, decoder, Snapshot.of(y), ExactSearch(decoder), metadata)
+    search: Probing = search_of(metadata.kind, decoder, Lists(**arrays), Effort(**metadata.effort))
+    return Index(graph, decoder, Snapshot.of(y), search, metadata)
+
+
+def _arrays(lists: Lists) -> dict[str, NDArray[Any]]:
+    return {name: np.ascontiguousarray(getattr(lists, name)) for name in _NAMES}
+
+
+def _mapped(file: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """The words in a safetensors file and its arrays, which are read when they are used."""
+    kinds = {"F32": np.float32, "U8": np.uint8, "I32": np.int32, "I64": np.int64}
+    with file.open("rb") as opened:
+        whole = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+    start = 8 + int.from_bytes(whole[:8], "little")
+    header = json.loads(whole[8:start])
+    said = header.pop("__metadata__")
+    if start + max(entry["data_offsets"][1] for entry in header.values()) != len(whole):
+        raise ValueError("the file is truncated")
+    arrays: dict[str, Any] = {}
+    for name in _NAMES:
+        entry = header[name]
+        count = int(np.prod(entry["shape"]))
+        flat = np.frombuffer(whole, kinds[entry["dtype"]], count, start + entry["data_offsets"][0])
+        arrays[name] = flat.reshape(entry["shape"])
+        if name in _IN_MEMORY:
+            arrays[name] = arrays[name].copy()
+    return said, arrays

@@ -1,0 +1,261 @@
+// One source against many targets: a decoder with the source folded in, and lists of quantised rows.
+//
+// Functions work on ranges, so that the caller's threads need no lock. A target's score is summed in the same order
+// wherever it stands and whatever stands beside it, so that equal rows score alike.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+#ifdef __AVX512VNNI__
+#include <immintrin.h>
+#endif
+
+namespace {
+
+#ifdef __AVX512F__
+constexpr int kLanes = 16;
+constexpr int kRows = 12;  // targets worked on at once: 24 sums and 2 weights stay in registers
+#else
+constexpr int kLanes = 8;
+constexpr int kRows = 6;
+#endif
+constexpr int kWide = 2 * kLanes;  // hidden units worked on at once
+constexpr int kGroup = 16;         // rows of a list that stand together, four columns of each in turn
+constexpr int kEstimates = 6;
+typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
+
+Lanes at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+
+float sum_of(Lanes x) {
+  float sum = 0;
+  for (int lane = 0; lane < kLanes; ++lane) sum += x[lane];
+  return sum;
+}
+
+// a NaN stays one: a comparison with it is false
+Lanes positive(Lanes x) { return x < 0 ? Lanes{} : x; }
+
+float dot(const float* a, const float* b, int64_t size) {
+  Lanes sums{};
+  int64_t k = 0;
+  for (; k + kLanes <= size; k += kLanes) sums += at(a + k) * at(b + k);
+  float rest = 0;
+  for (; k < size; ++k) rest += a[k] * b[k];
+  return sum_of(sums) + rest;
+}
+
+// sums += y w for one panel of kWide hidden units; w is (size, kWide).
+template <int Rows>
+inline void add_products(const float* const* y, int64_t size, const float* w, Lanes (&sums)[Rows][2]) {
+  for (int64_t k = 0; k < size; ++k) {
+    const Lanes first = at(w + k * kWide), second = at(w + k * kWide + kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      const float value = y[r][k];
+      sums[r][0] += value * first;
+      sums[r][1] += value * second;
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+struct Decoder {
+  const float* y;        // (n, stride) stored rows: an embedding of `size`, then sketches
+  int64_t stride;
+  int64_t size;
+  int64_t panels;        // of kWide hidden units
+  int64_t shared;        // width of what sketches say of a pair, 0 without sketches
+  int64_t sketch_size;
+  const float* bias;     // (panels, kWide)
+  const float* output;   // (panels, kWide)
+  const float* mixed;    // (panels, shared, kWide): what sketches say enters the hidden layer
+  const float* said;     // (6, shared) and (shared,): estimates to what they say
+  const float* said_bias;
+  float output_bias;
+  int32_t residual;      // whether (size,) weights of the embedding's own share follow those of the hidden layer
+};
+
+int32_t panel_width() { return kWide; }
+int32_t group_size() { return kGroup; }
+
+}  // extern "C"
+
+namespace {
+
+// what the sketches of two rows say, after ReLU: see SharedStructure
+void shared_of(const Decoder& decoder, const float* own, const float* other, float* out) {
+  const int64_t f = decoder.sketch_size;
+  const float counts[4] = {
+      dot(own, other, f), dot(own + f, other + f, f), dot(own, other + 2 * f, f) + dot(own + 2 * f, other, f),
+      dot(own + 2 * f, other + 2 * f, f)};
+  float estimates[kEstimates];
+  for (int e = 0; e < 4; ++e) estimates[e] = std::copysign(std::log1p(std::fabs(counts[e])), counts[e]);
+  estimates[4] = own[3 * f] + other[3 * f];
+  estimates[5] = own[3 * f] * other[3 * f];
+  for (int64_t k = 0; k < decoder.shared; ++k) out[k] = decoder.said_bias[k];
+  for (int e = 0; e < kEstimates; ++e)
+    for (int64_t k = 0; k < decoder.shared; ++k) out[k] += estimates[e] * decoder.said[e * decoder.shared + k];
+  for (int64_t k = 0; k < decoder.shared; ++k) out[k] = out[k] < 0 ? 0 : out[k];
+}
+
+template <int Rows>
+void score_some(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
+                float* scores, float* room) {
+  const float *y[Rows], *shared[Rows] = {};
+  for (int r = 0; r < Rows; ++r) y[r] = decoder.y + (rows ? rows[begin + r] : begin + r) * decoder.stride;
+  if (decoder.shared) {
+    for (int r = 0; r < Rows; ++r) {
+      shared_of(decoder, own + decoder.size, y[r] + decoder.size, room + r * decoder.shared);
+      shared[r] = room + r * decoder.shared;
+    }
+  }
+  Lanes totals[Rows];
+  for (int r = 0; r < Rows; ++r) totals[r] = Lanes{};
+  for (int64_t p = 0; p < decoder.panels; ++p) {
+    Lanes sums[Rows][2];
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      sums[r][0] = at(decoder.bias + p * kWide);
+      sums[r][1] = at(decoder.bias + p * kWide + kLanes);
+    }
+    add_products<Rows>(y, decoder.size, weights + p * decoder.size * kWide, sums);
+    if (decoder.shared) add_products<Rows>(shared, decoder.shared, decoder.mixed + p * decoder.shared * kWide, sums);
+    const Lanes first = at(decoder.output + p * kWide), second = at(decoder.output + p * kWide + kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      totals[r] += positive(sums[r][0]) * first;
+      totals[r] += positive(sums[r][1]) * second;
+    }
+  }
+  for (int r = 0; r < Rows; ++r) {
+    scores[begin + r] = sum_of(totals[r]) + decoder.output_bias;
+    if (decoder.residual) scores[begin + r] += dot(weights + decoder.panels * decoder.size * kWide, y[r], decoder.size);
+  }
+}
+
+void score_range(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
+                 int64_t end, float* scores) {
+  std::vector<float> room(kRows * decoder.shared);
+  int64_t i = begin;
+  for (; i + kRows <= end; i += kRows) score_some<kRows>(decoder, weights, own, rows, i, scores, room.data());
+  for (; i < end; ++i) score_some<1>(decoder, weights, own, rows, i, scores, room.data());
+}
+
+}  // namespace
+
+extern "C" {
+
+// scores of one source: of the targets rows[begin..end), or of the rows begin..end themselves; `weights` are
+// (panels, size, kWide) and perhaps (size,) with the source folded in, `own` is its row
+void score_targets(const Decoder* decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
+                   int64_t end, float* scores) {
+  score_range(*decoder, weights, own, rows, begin, end, scores);
+}
+
+// scores of (sources, count) rows, of which -1 stands for none; `weights` and `own` hold one after the other
+void score_candidates(const Decoder* decoder, const float* weights, const float* own, const int64_t* rows,
+                      int64_t count, int64_t begin, int64_t end, float* scores) {
+  const int64_t step = (decoder->panels * kWide + (decoder->residual ? 1 : 0)) * decoder->size;
+  std::vector<int64_t> kept(count), places(count);
+  std::vector<float> made(count);
+  for (int64_t source = begin; source < end; ++source) {
+    int64_t number = 0;
+    for (int64_t c = 0; c < count; ++c) {
+      scores[source * count + c] = -INFINITY;
+      if (rows[source * count + c] < 0) continue;
+      kept[number] = rows[source * count + c];
+      places[number++] = c;
+    }
+    score_range(*decoder, weights + source * step, own + source * decoder->stride, kept.data(), 0, number, made.data());
+    for (int64_t c = 0; c < number; ++c) scores[source * count + places[c]] = made[c];
+  }
+}
+
+// products of (sources, size) queries with (sources, count) rows of y, of which -1 stands for none
+void dot_candidates(const float* y, int64_t stride, const float* queries, int64_t size, float bias,
+                    const int64_t* rows, int64_t count, int64_t begin, int64_t end, float* scores) {
+  for (int64_t source = begin; source < end; ++source) {
+    for (int64_t c = 0; c < count; ++c) {
+      const int64_t row = rows[source * count + c];
+      scores[source * count + c] = row < 0 ? -INFINITY : dot(queries + source * size, y + row * stride, size) + bias;
+    }
+  }
+}
+
+struct Lists {
+  const uint8_t* codes;    // (groups, columns / 4, kGroup, 4)
+  const int32_t* rows;     // (groups, kGroup), -1 where a group is not full
+  const int64_t* starts;   // (cells + 1,) in groups
+  const uint8_t* is_stale; // (rows,) or none: rows that are passed over
+  int64_t columns;         // a multiple of 4
+  const int64_t* left_out; // rows that a query passes over, sorted, one query's after the other's
+  const int64_t* ends;     // (queries + 1,) where they begin and end
+};
+
+// The `count` rows of largest products with each query among the cells that it looks into, in no order; -1 fills up.
+// `queries` are (queries, 2, columns): a coarse digit and a fine one, 1/128 of it.
+void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells, int64_t probes, int64_t count,
+                int64_t begin, int64_t end, int64_t* found) {
+  const int64_t quads = lists->columns / 4, room = 4 * count + kGroup;
+  std::vector<std::pair<int32_t, int32_t>> best(room);
+  const auto above = [](const auto& a, const auto& b) {
+    return a.first > b.first || (a.first == b.first && a.second < b.second);
+  };
+  for (int64_t q = begin; q < end; ++q) {
+    const int8_t* coarse = queries + 2 * q * lists->columns;
+    const int8_t* fine = coarse + lists->columns;
+    int64_t size = 0;
+    int32_t bar = INT32_MIN;
+    for (int64_t p = 0; p < probes; ++p) {
+      const int32_t cell = cells[q * probes + p];
+      if (cell < 0) continue;
+      for (int64_t g = lists->starts[cell]; g < lists->starts[cell + 1]; ++g) {
+        const uint8_t* codes = lists->codes + g * kGroup * lists->columns;
+        alignas(64) int32_t sums[kGroup];
+#ifdef __AVX512VNNI__
+        __m512i large = _mm512_setzero_si512(), small = large;
+        for (int64_t k = 0; k < quads; ++k) {
+          const __m512i code = _mm512_loadu_si512(codes + k * 4 * kGroup);
+          large = _mm512_dpbusd_epi32(large, code, _mm512_set1_epi32(reinterpret_cast<const int32_t*>(coarse)[k]));
+          small = _mm512_dpbusd_epi32(small, code, _mm512_set1_epi32(reinterpret_cast<const int32_t*>(fine)[k]));
+        }
+        const __m512i total = _mm512_add_epi32(_mm512_slli_epi32(large, 7), small);
+        if (!_mm512_cmpgt_epi32_mask(total, _mm512_set1_epi32(bar))) continue;
+        _mm512_store_si512(sums, total);
+#else
+        int32_t large[kGroup] = {}, small[kGroup] = {};
+        for (int64_t k = 0; k < quads; ++k)
+          for (int r = 0; r < kGroup; ++r)
+            for (int b = 0; b < 4; ++b) {
+              large[r] += codes[k * 4 * kGroup + 4 * r + b] * coarse[4 * k + b];
+              small[r] += codes[k * 4 * kGroup + 4 * r + b] * fine[4 * k + b];
+            }
+        for (int r = 0; r < kGroup; ++r) sums[r] = 128 * large[r] + small[r];
+#endif
+        const int32_t* rows = lists->rows + g * kGroup;
+        for (int r = 0; r < kGroup; ++r) {
+          if (sums[r] <= bar || rows[r] < 0 || (lists->is_stale && lists->is_stale[rows[r]])) continue;
+          if (std::binary_search(lists->left_out + lists->ends[q], lists->left_out + lists->ends[q + 1], rows[r]))
+            continue;
+          best[size++] = {sums[r], rows[r]};
+        }
+        if (size + kGroup > room) {
+          std::nth_element(best.begin(), best.begin() + count - 1, best.begin() + size, above);
+          size = count;
+          bar = best[count - 1].first;
+        }
+      }
+    }
+    if (size > count) {
+      std::nth_element(best.begin(), best.begin() + count - 1, best.begin() + size, above);
+      size = count;
+    }
+    for (int64_t c = 0; c < count; ++c) found[q * count + c] = c < size ? best[c].second : -1;
+  }
+}
+
+}  // extern "C"

@@ -1,0 +1,163 @@
+"""Compiled retrieval: a decoder with the source folded in, and lists of quantised rows."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.compiling import CompilationError, compiled
+from yinyan.ranges import run_all, split_evenly
+
+__all__ = ["GROUP", "FoldedDecoder", "dot_candidates", "library", "panels", "scan_lists"]
+
+GROUP = 16  # rows of a list that stand together
+_SOURCE = Path(__file__).with_name("kernels.cpp")
+_WORK = 1 << 20  # multiplications worth a thread's while
+_PARTS = 64  # at most, so that threads that finish early find more to do
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+
+
+class _Decoder(ctypes.Structure):
+    _fields_ = (
+        ("y", ctypes.c_void_p), ("stride", ctypes.c_int64), ("size", ctypes.c_int64), ("panels", ctypes.c_int64),
+        ("shared", ctypes.c_int64), ("sketch_size", ctypes.c_int64), ("bias", ctypes.c_void_p),
+        ("output", ctypes.c_void_p), ("mixed", ctypes.c_void_p), ("said", ctypes.c_void_p),
+        ("said_bias", ctypes.c_void_p), ("output_bias", ctypes.c_float), ("residual", ctypes.c_int32),
+    )  # fmt: skip
+
+
+class _Lists(ctypes.Structure):
+    _fields_ = (
+        ("codes", ctypes.c_void_p), ("rows", ctypes.c_void_p), ("starts", ctypes.c_void_p),
+        ("is_stale", ctypes.c_void_p), ("columns", ctypes.c_int64), ("left_out", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class FoldedDecoder(NamedTuple):
+    """A decoder of one hidden layer, in panels of hidden units; the first layer's weights come with each source."""
+
+    size: int
+    bias: Tensor  # (panels, width)
+    output: Tensor  # (panels, width)
+    output_bias: float
+    residual: bool = False
+    sketch_size: int = 0
+    mixed: Tensor | None = None  # (panels, shared, width)
+    said: Tensor | None = None  # (6, shared)
+    said_bias: Tensor | None = None  # (shared,)
+
+    def of_source(self, y: Tensor, weights: Tensor, own: Tensor, rows: Rows | None, first: int, count: int) -> Scores:
+        """(count,) scores of `rows` of (n, ·) y, or of those from `first` on, by its folded weights."""
+        task, out = self._task(y, 0 if rows is not None else first), np.empty(count, dtype=np.float32)
+        given = (ctypes.byref(task), _at(weights), _at(own), None if rows is None else rows.ctypes.data)
+        ends = split_evenly(count, min(_PARTS, max(1, count * weights.numel() // _WORK)))
+        function = _required().score_targets
+        run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in ends])
+        return out
+
+    def of_candidates(self, y: Tensor, weights: Tensor, own: Tensor, rows: Rows) -> Scores:
+        """(sources, count) scores of so many rows each; -1 stands for no row, and scores -inf."""
+        task, out = self._task(y, 0), np.empty(rows.shape, dtype=np.float32)
+        given = (ctypes.byref(task), _at(weights), _at(own), rows.ctypes.data, rows.shape[1])
+        ends = split_evenly(len(rows), min(_PARTS, max(1, len(rows))))
+        function = _required().score_candidates
+        run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in ends])
+        return out
+
+    def _task(self, y: Tensor, first: int) -> _Decoder:
+        start = y.data_ptr() + first * y.stride(0) * y.element_size()
+        return _Decoder(
+            start, y.stride(0), self.size, self.bias.shape[0], 0 if self.said_bias is None else self.said_bias.numel(),
+            self.sketch_size, _at(self.bias), _at(self.output), _at(self.mixed), _at(self.said), _at(self.said_bias),
+            self.output_bias, self.residual,
+        )  # fmt: skip
+
+
+def scan_lists(
+    codes: NDArray[np.uint8],
+    rows: NDArray[np.int32],
+    starts: Rows,
+    is_stale: NDArray[np.bool_] | None,
+    queries: NDArray[np.int8],
+    cells: NDArray[np.int32],
+    count: int,
+    left_out: Rows,
+    ends: Rows,
+) -> Rows:
+    """(queries, count) rows of the largest products with (queries, 2, columns) digits within (queries, ·) cells.
+
+    In no order, and -1 where there are fewer. Query q passes over the sorted rows left_out[ends[q] : ends[q + 1]].
+    """
+    columns = queries.shape[2]
+    stale = None if is_stale is None else is_stale.ctypes.data
+    task = _Lists(
+        codes.ctypes.data, rows.ctypes.data, starts.ctypes.data, stale, columns, left_out.ctypes.data, ends.ctypes.data
+    )
+    found = np.empty((len(queries), count), dtype=np.int64)
+    given = (ctypes.byref(task), queries.ctypes.data, cells.ctypes.data, cells.shape[1], count)
+    parts = split_evenly(len(queries), min(_PARTS, max(1, len(queries))))
+    function = _required().scan_lists
+    run_all([functools.partial(function, *given, begin, end, found.ctypes.data) for begin, end in parts])
+    return found
+
+
+def dot_candidates(y: Tensor, queries: Tensor, bias: float, rows: Rows) -> Scores:
+    """(sources, count) products of a query each with so many rows of y, plus the bias; -1 scores -inf."""
+    out, queries = np.empty(rows.shape, dtype=np.float32), queries.contiguous()
+    given = (_at(y), y.stride(0), _at(queries), queries.shape[1], bias, rows.ctypes.data, rows.shape[1])
+    ends = split_evenly(len(rows), min(_PARTS, max(1, len(rows))))
+    function = _required().dot_candidates
+    run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in ends])
+    return out
+
+
+def panels(weight: Tensor) -> Tensor:
+    """(hidden, inputs) as (panels, inputs, width), hidden units filled up with zeros."""
+    width, (hidden, inputs) = int(_required().panel_width()), weight.shape
+    count = -(-hidden // width)
+    filled = torch.cat([weight, weight.new_zeros(count * width - hidden, inputs)])
+    return filled.view(count, width, inputs).transpose(1, 2).contiguous()
+
+
+def library() -> ctypes.CDLL | None:
+    """The compiled kernels; None where they are switched off (YINYAN_NATIVE=0) or cannot be built."""
+    return None if os.environ.get("YINYAN_NATIVE", "1") == "0" else _load()
+
+
+@functools.cache
+def _load() -> ctypes.CDLL | None:
+    try:
+        built = compiled(_SOURCE)
+    except CompilationError:  # `yinyan doctor` says why there are none; torch does the work
+        return None
+    long, pointer = ctypes.c_int64, ctypes.c_void_p
+    built.score_targets.argtypes = (pointer, pointer, pointer, pointer, long, long, pointer)
+    built.score_candidates.argtypes = (pointer, pointer, pointer, pointer, long, long, long, pointer)
+    built.dot_candidates.argtypes = (
+        pointer, long, pointer, long, ctypes.c_float, pointer, long, long, long, pointer
+    )  # fmt: skip
+    built.scan_lists.argtypes = (pointer, pointer, pointer, long, long, long, long, pointer)
+    built.panel_width.restype = built.group_size.restype = ctypes.c_int32
+    return built if built.group_size() == GROUP else None
+
+
+def _required() -> ctypes.CDLL:
+    built = library()
+    if built is None:
+        raise RuntimeError("there are no compiled kernels")
+    return built
+
+
+def _at(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

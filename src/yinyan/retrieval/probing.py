@@ -1,0 +1,187 @@
+"""Candidates by inner product: what cells hold of the rows as they were built, and all rows changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.decoder import Decoder
+from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, best, left_out_of
+from yinyan.retrieval.folding import Scorer
+from yinyan.retrieval.lists import Lists
+from yinyan.retrieval.queries import points_of
+from yinyan.retrieval.snapshot import Snapshot
+
+__all__ = ["Effort", "Found", "Permitted", "Probing"]
+
+_TOGETHER = 256  # sources whose candidates are held at a time
+_FEW = 64  # a pool of fewer than so many times the candidates is scored whole
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much a search does: it decides recall and time, and can be chosen anew for every question."""
+
+    probes: int  # cells looked into in a round
+    candidates: int  # best rows of a round that are scored exactly, for k = 100
+    rounds: int = 1  # at most; a source whose query no longer turns needs no other
+    pattern: int = 8  # best rows whose gradients make the next query
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """(sources, ·) candidates so far with exact scores, best first; -1 and -inf fill up."""
+
+    rows: Rows
+    scores: Scores
+
+    @classmethod
+    def none(cls, sources: int) -> Found:
+        """No candidates yet."""
+        return cls(np.empty((sources, 0), np.int64), np.empty((sources, 0), np.float32))
+
+    def of(self, places: Rows) -> Found:
+        """Those of some sources."""
+        return Found(self.rows[places], self.scores[places])
+
+    def replaced(self, places: Rows, others: Found) -> Found:
+        """With others in some sources' places."""
+        if len(places) == len(self.rows):
+            return others
+        width = max(self.rows.shape[1], others.rows.shape[1])
+        rows, scores = _wider(self.rows, width, -1), _wider(self.scores, width, -np.inf)
+        rows[places], scores[places] = _wider(others.rows, width, -1), _wider(others.scores, width, -np.inf)
+        return Found(rows, scores)
+
+    def joined(self, rows: Rows, scores: Scores, keep: int) -> Found:
+        """With more candidates, each row once; the `keep` best stay, equal ones in the order of rows."""
+        rows, scores = np.concatenate([self.rows, rows], axis=1), np.concatenate([self.scores, scores], axis=1)
+        order = np.argsort(rows, axis=1, kind="stable")
+        rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
+        scores[:, 1:][rows[:, 1:] == rows[:, :-1]] = -np.inf
+        first = torch.from_numpy(scores).sort(dim=1, descending=True, stable=True)
+        order, scores = first.indices[:, :keep].numpy(), first.values[:, :keep].numpy()
+        rows = np.take_along_axis(rows, order, 1)
+        rows[np.isneginf(scores)] = -1
+        return Found(rows, scores)
+
+
+class Permitted(NamedTuple):
+    """Which rows may be found, whoever asks."""
+
+    is_passed: Mask | None  # (rows,) passed over in the lists: not in the pool, or changed since the build
+    is_outside: Mask | None  # (rows,) not in the pool
+    number: int  # of rows to choose from
+
+    @classmethod
+    def of(cls, rows: Snapshot, pool: Rows | None) -> Permitted:
+        """Those of a pool, or all that are not removed."""
+        if pool is None:
+            return cls(rows.is_stale if rows.churn else None, None, int(rows.num_rows - rows.is_removed.sum()))
+        outside = np.ones(rows.num_rows, dtype=bool)
+        outside[pool] = False
+        return cls(outside | rows.is_stale, outside, int((~outside & ~rows.is_removed).sum()))
+
+
+class Probing:
+    """What searches by inner product share: batches, exclusions, pools, and an answer that is never short."""
+
+    def __init__(self, decoder: Decoder, lists: Lists, effort: Effort) -> None:
+        self.decoder, self.lists, self.effort = decoder, lists, effort
+        self.scorer = Scorer(decoder)
+        self._exact = ExactSearch(decoder)
+
+    def with_effort(self, effort: Effort) -> Probing:
+        """The same lists, searched with another effort."""
+        return type(self)(self.decoder, self.lists, effort)
+
+    @torch.no_grad()
+    def top_k(
+        self, rows: Snapshot, sources: Rows, k: int, excluded: Excluded | None = None, pool: Rows | None = None
+    ) -> list[TopK]:
+        """For each source the best of `pool` (all without), but for itself and the `excluded`."""
+        count = self._count(k)
+        if (pool is not None and pool.size <= _FEW * count) or rows.num_rows <= 2 * count:
+            return self._exact.top_k(rows, sources, k, excluded, pool)
+        permitted = Permitted.of(rows, pool)
+        found: list[TopK] = []
+        for first in range(0, len(sources), _TOGETHER):
+            part = sources[first : first + _TOGETHER]
+            left_out = [left_out_of(int(s), excluded) for s in part]
+            together = self._search(rows, part, k, permitted, left_out)
+            for place, top in enumerate(self._finished(rows, part, together, k)):
+                short = top.rows.size < k and top.rows.size < permitted.number - left_out[place].size
+                if short:  # too few in the cells: the rest of the answer is elsewhere
+                    top = self._exact.top_k(rows, part[place : place + 1], k, excluded, pool)[0]
+                found.append(top)
+        return found
+
+    def _search(self, rows: Snapshot, sources: Rows, k: int, permitted: Permitted, left_out: Sequence[Rows]) -> Found:
+        """Candidates of a batch."""
+        raise NotImplementedError
+
+    def _count(self, k: int) -> int:
+        """Candidates of a round: in proportion to k, never fewer than it asks for."""
+        return max(2 * k, self.effort.candidates * k // 100, min(64, self.effort.candidates))
+
+    def candidates(
+        self,
+        rows: Snapshot,
+        queries: Tensor,
+        probes: int,
+        count: int,
+        permitted: Permitted,
+        left_out: Sequence[Rows],
+    ) -> Rows:
+        """(sources, ·) rows of the largest products with the queries; -1 fills up."""
+        cells = self.lists.probes(queries, probes)
+        found = self.lists.search(queries, cells, count, permitted.is_passed, left_out)
+        if rows.extra_rows.size:
+            products = queries @ points_of(self.decoder, rows.extra).t()
+            if permitted.is_outside is not None:
+                products[:, torch.from_numpy(permitted.is_outside[rows.extra_rows])] = -torch.inf
+            for place, out in enumerate(left_out):
+                products[place, torch.from_numpy(np.isin(rows.extra_rows, out))] = -torch.inf
+            top = products.topk(min(count, rows.extra_rows.size), dim=1)
+            more = np.where(top.values.isneginf().numpy(), -1, rows.extra_rows[top.indices.numpy()])
+            found = np.concatenate([found, more], axis=1)
+        return np.ascontiguousarray(found)
+
+    def scores(self, rows: Snapshot, own: Tensor, candidates: Rows) -> Scores:
+        """(sources, ·) exact scores of candidates."""
+        if not rows.extra_rows.size:
+            return self.scorer.candidates(rows.base, own, candidates)
+        flat = np.maximum(candidates, 0).ravel()
+        gathered, places = rows.gather(flat), np.arange(flat.size).reshape(candidates.shape)
+        return self.scorer.candidates(gathered, own, np.where(candidates < 0, -1, places))
+
+    def _finished(self, rows: Snapshot, sources: Rows, found: Found, k: int) -> list[TopK]:
+        """The k best of each source, by canonical scores."""
+        counts = (found.rows >= 0).sum(1)
+        if self.scorer.candidates_are_canonical(rows.base):
+            return [
+                TopK(found.rows[i, : min(k, c)].copy(), found.scores[i, : min(k, c)].copy())
+                for i, c in enumerate(counts.tolist())
+            ]
+        own, made = rows.gather(sources), []
+        for place, count in enumerate(counts.tolist()):
+            chosen = np.sort(found.rows[place, : min(count, k + 16)])
+            gathered = rows.gather(chosen)
+            made.append(best(chosen, self.scorer.canonical(gathered, own[place], np.arange(chosen.size)), k))
+        return made
+
+
+def _wider(array: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
+    made = np.full((len(array), width), fill, dtype=array.dtype)
+    made[:, : array.shape[1]] = array
+    return made

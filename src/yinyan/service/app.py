@@ -1,0 +1,255 @@
+"""The routes: each parses, asks, and answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path as FilePath
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Path, Query
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.types import ASGIApp
+
+from yinyan import __version__
+from yinyan.service import browsing, questions, schemas
+from yinyan.service.keys import read_keys
+from yinyan.service.limits import AccessLog, Gate
+from yinyan.service.live import Made
+from yinyan.service.metrics import Counters
+from yinyan.service.model_page import model_page
+from yinyan.service.options import Limits
+from yinyan.service.problems import TooMuchError, add_handlers, problem
+from yinyan.service.room import Room
+
+__all__ = ["create_app"]
+
+_STATIC = FilePath(__file__).parent / "static"
+_NO_PAGE = "yinyan serves a model here. The explorer's page is not part of this installation; see /openapi.json.\n"
+
+_FEW, _SMALL = 4, 100  # nodes, and partners each, of requests that may wait for each other
+
+IdText = Annotated[str, Path(description="a node's id", examples=["p1"])]
+Kind = Annotated[Literal["auto", "text", "integer"], Query(description="how to read the id in the address")]
+
+_WORDS = {
+    400: "the body is not JSON",
+    401: "an API key is needed",
+    403: "refused: another site, or another name of this host",
+    404: "a node is not in the graph",
+    408: "the body was too slow",
+    409: "the change contradicts the graph, the model or the mode of the service",
+    413: "too much at a time",
+    415: "the body is not application/json",
+    422: "the request does not say what it means",
+    503: "too much is asked at once",
+    504: "the answer took too long",
+}
+
+
+def _documented(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
+    """What a route may answer."""
+    content = {"application/problem+json": {"schema": schemas.Problem.model_json_schema()}}
+    found: dict[int | str, dict[str, Any]] = {s: {"description": _WORDS[s], "content": content} for s in statuses}
+    return {200: {"model": model, "description": "the answer"}, **found}
+
+
+_ASKED = (400, 401, 403, 404, 408, 413, 415, 422, 503, 504)
+_CHANGED = (*_ASKED, 409)
+_GOT = (401, 403, 404, 422, 503, 504)
+
+
+def _json(content: Any) -> Response:
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode(), media_type="application/json")
+
+
+def _at_most(values: Sequence[Any] | int | None, most: int, what: str) -> None:
+    count = values if isinstance(values, int) else len(values or ())
+    if count > most:
+        raise TooMuchError(f"one request may have {most:,} {what} (got {count:,}): send several")
+
+
+def create_app(room: Room) -> ASGIApp:
+    """The service as an ASGI application."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        room.close()
+
+    app = FastAPI(
+        title="yinyan",
+        summary="Which links are missing, and how sure are you?",
+        version=__version__,
+        docs_url=None,  # its page would load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    add_handlers(app)
+    _questions(app, room)
+    _browsing(app, room)
+    _changes(app, room)
+    counters = Counters([getattr(route, "path", "") for route in app.routes] + _STATE_ROUTES, room.shared_folder)
+    _state(app, room, counters)
+    _page(app)
+    options = room.options
+    keys = None if options.keys is None else read_keys(FilePath(options.keys))
+    access = AccessLog(None if options.access_log is None else FilePath(options.access_log))
+    return Gate(app, options.limits, counters, access, keys, room.is_full)
+
+
+def _questions(app: FastAPI, room: Room) -> None:
+    limits = room.options.limits
+
+    @app.post("/v1/score", responses=_documented(schemas.Scores, *_ASKED))
+    async def score(body: schemas.ScoreBody) -> Response:
+        """Score and probability of pairs."""
+        _at_most(body.pairs, limits.pairs, "pairs")
+        return await room.desk.ask(lambda: _json(questions.score(room.now, body.pairs, body.base_rate)))
+
+    @app.post("/v1/recommend", responses=_documented(schemas.Recommended, *_ASKED))
+    async def recommend(body: schemas.RecommendBody) -> Response:
+        """The best new partners of nodes; known links and rejected pairs are left out (`known`: links are not)."""
+        _at_most(body.nodes, limits.recommend_nodes, "nodes")
+        _at_most(body.k, limits.k, "partners a node")
+        _at_most(body.among, limits.pairs, "candidates")
+        wish = questions.Wish(body.nodes, body.k, body.known, body.among)
+        if len(body.nodes) <= _FEW and body.k <= _SMALL and body.among is None:  # such are answered together
+            return _json(await room.counter.ask(wish))
+        return await room.desk.ask(lambda: _json(questions.recommend(room.now, wish)))
+
+    @app.post("/v1/explain", responses=_documented(schemas.Explanations, *_ASKED))
+    async def explain(body: schemas.PairsBody) -> Response:
+        """Which neighbours moved a score, and by how much."""
+        _at_most(body.pairs, limits.explained_pairs, "pairs to explain")
+        return await room.slow_desk.ask(lambda: _json(room.explainer.explain(room.now, body.pairs)))
+
+    @app.post("/v1/embed", responses=_documented(schemas.Embeddings, *_ASKED))
+    async def embed(body: schemas.VectorsBody) -> Response:
+        """The vectors of nodes."""
+        _at_most(body.nodes, limits.nodes, "nodes")
+        return await room.desk.ask(lambda: _json(questions.embed(room.now, body.nodes)))
+
+
+def _browsing(app: FastAPI, room: Room) -> None:
+    @app.get("/v1/nodes", responses=_documented(schemas.FoundNodes, *_GOT))
+    async def find_nodes(
+        query: Annotated[str, Query(max_length=200, examples=["p1"])] = "",
+        limit: Annotated[int, Query(ge=1, le=Limits.listed)] = 20,
+    ) -> Response:
+        """Nodes whose id or label begins with a text or is spelled alike; without one, those with most links."""
+        return await room.desk.ask(lambda: _json(browsing.found_nodes(room.now, query, limit)))
+
+    @app.get("/v1/nodes/{id:path}", responses=_documented(schemas.NodePage, *_GOT))
+    async def node(
+        id: IdText,
+        kind: Kind = "auto",
+        limit: Annotated[int, Query(ge=0, le=Limits.listed)] = 100,
+        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    ) -> Response:
+        """A node, what is known of it, and its neighbours."""
+        return await room.desk.ask(lambda: _json(browsing.node_page(room.now, id, kind, limit, offset)))
+
+    @app.get("/v1/neighbourhood/{id:path}", responses=_documented(schemas.Neighbourhood, *_GOT))
+    async def neighbourhood(
+        id: IdText, kind: Kind = "auto", limit: Annotated[int, Query(ge=1, le=Limits.listed)] = 60
+    ) -> Response:
+        """Nodes around one, and the links among them, to draw."""
+        return await room.desk.ask(lambda: _json(browsing.neighbourhood(room.now, id, kind, limit)))
+
+    @app.get("/v1/map", responses=_documented(schemas.NodeMap, *_GOT))
+    async def node_map(limit: Annotated[int, Query(ge=2, le=Limits.mapped)] = 20_000) -> Response:
+        """Two principal components of the embeddings."""
+        return await room.slow_desk.ask(lambda: _json(room.maps.map(room.now, limit)))
+
+    @app.get("/v1/model", responses=_documented(schemas.ModelPage, *_GOT))
+    async def model() -> Response:
+        """The model: figures with their protocol, training, settings, the live graph."""
+        return await room.desk.ask(lambda: _json(model_page(room.now, read_only=room.keeper.read_only)))
+
+
+def _changes(app: FastAPI, room: Room) -> None:
+    limits = room.options.limits
+
+    async def change(kind: str, name: str, pairs: Sequence[Any]) -> Response:
+        _at_most(pairs, limits.pairs, "pairs")
+        made = await room.changed({"kind": kind, "pairs": pairs})
+        return _json({name: made.num, "version": made.version})
+
+    @app.post("/v1/edges", responses=_documented(schemas.Added, *_CHANGED))
+    async def add_edges(body: schemas.EdgesBody) -> Response:
+        """Add links; those that are there already are not counted."""
+        return await change("add_links", "added", body.edges)
+
+    @app.delete("/v1/edges", responses=_documented(schemas.Removed, *_CHANGED))
+    async def remove_edges(body: schemas.EdgesBody) -> Response:
+        """Remove links; those that are not there are not counted."""
+        return await change("remove_links", "removed", body.edges)
+
+    @app.post("/v1/rejections", responses=_documented(schemas.RejectedPairs, *_CHANGED))
+    async def reject(body: schemas.PairsBody) -> Response:
+        """Never recommend these pairs again."""
+        return await change("reject", "rejected", body.pairs)
+
+    @app.delete("/v1/rejections", responses=_documented(schemas.RejectedPairs, *_CHANGED))
+    async def take_back(body: schemas.PairsBody) -> Response:
+        """Recommend these pairs again."""
+        return await change("take_back", "rejected", body.pairs)
+
+    @app.post("/v1/nodes", responses=_documented(schemas.Added, *_CHANGED))
+    async def add_nodes(body: schemas.NodesBody) -> Response:
+        """Add nodes, with their features if the model reads any, and links to their neighbours."""
+        _at_most(body.nodes, limits.nodes, "nodes")
+        made = await room.changed({"kind": "add_nodes", "nodes": [node.model_dump() for node in body.nodes]})
+        return _json({"added": made.num, "version": made.version})
+
+    @app.post("/v1/reload", responses=_documented(schemas.Reloaded, *_CHANGED))
+    async def reload() -> Response:
+        """Read the model directory again; nobody who is being answered notices."""
+        made: Made = await room.reloaded()
+        return _json({"fingerprint": room.now.served.fingerprint, "version": made.version})
+
+
+_STATE_ROUTES = ["/healthz", "/readyz", "/metrics", "/", "/assets/{name:path}"]
+
+
+def _state(app: FastAPI, room: Room, counters: Counters) -> None:
+    @app.get("/healthz", responses=_documented(schemas.Health, 403))
+    async def healthz() -> Response:
+        """Whether the process answers."""
+        return _json({"status": "alive"})
+
+    @app.get("/readyz", responses=_documented(schemas.Health, 403, 503))
+    async def readyz() -> Response:
+        """Whether questions are answered from all changes that were acknowledged."""
+        if room.keeper.failure is not None:
+            return problem(503, room.keeper.failure)
+        return _json({"status": "ready"})
+
+    refusals = {status: facts for status, facts in _documented(None, 401, 403).items() if status != 200}
+
+    @app.get("/metrics", response_class=PlainTextResponse, responses=refusals)
+    async def metrics() -> Response:
+        """Counters in Prometheus' text format."""
+        return PlainTextResponse(counters.text(room.gauges()), media_type="text/plain; version=0.0.4")
+
+
+def _page(app: FastAPI) -> None:
+    """The explorer, from the package's own files."""
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        index = _STATIC / "index.html"
+        if not index.is_file():
+            return PlainTextResponse(_NO_PAGE)
+        return FileResponse(index, headers={"Cache-Control": "no-cache"})
+
+    @app.get("/assets/{name:path}", include_in_schema=False)
+    async def asset(name: str) -> Response:
+        folder = _STATIC / "assets"
+        found = (folder / name).resolve()
+        if not found.is_relative_to(folder.resolve()) or not found.is_file():
+            return problem(404, f"there is no file {name!r:.80} of the explorer")
+        return FileResponse(found, headers={"Cache-Control": "no-cache"})

@@ -1,0 +1,113 @@
+"""The best partners of a row, by an index that follows the live graph."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yinyan.errors import SettingsError, StoreError
+from yinyan.fitting import Fitted
+from yinyan.retrieval.exact import TopK
+from yinyan.retrieval.index import KINDS, Index, build_index
+from yinyan.retrieval.index_store import INDEX_FILE, load_index, save_index
+from yinyan.retrieval.probing import Probing
+from yinyan.service.moment import Moment
+from yinyan.service.vectors import Vectors
+
+__all__ = ["IndexFinder", "finder_for"]
+
+Rows = NDArray[np.int64]
+
+_log = logging.getLogger("yinyan.service")
+
+_CHURN = 0.1  # share of rows that changed since the build, from which on the index is built again
+
+
+def finder_for(fitted: Fitted, kind: str, places: list[Path]) -> IndexFinder:
+    """An index of this kind: the first that lies in one of the folders and fits the model, or a new one.
+
+    A new one is left in the last folder, for the other processes of the service.
+    """
+    if kind not in KINDS:
+        raise SettingsError(f"'index' needs to be one of {', '.join(KINDS)} (got {kind!r})")
+    decoder, y = fitted.model.decoder, fitted.embeddings
+
+    def build(embeddings: Any) -> Index:
+        return build_index(fitted.graph, decoder, embeddings, kind=kind)
+
+    for folder in places:
+        if (folder / INDEX_FILE).is_file() and kind != "exact":
+            try:
+                found = load_index(folder, fitted.graph, decoder, y)
+            except StoreError as error:
+                _log.warning("the saved index is not used: %s", error)
+                continue
+            if kind in ("auto", found.metadata.kind):
+                return IndexFinder(found, build)
+    made = build(y)
+    if len(places) > 1:
+        search = made._state.search
+        save_index(places[-1], made.metadata, search.lists if isinstance(search, Probing) else None)
+    return IndexFinder(made, build)
+
+
+class IndexFinder:
+    """Asks an index, tells it of changed rows, and has it built again in the background when many have changed."""
+
+    def __init__(self, index: Index, build: Callable[[Any], Index]) -> None:
+        self._index, self._build = index, build
+        self._fresh: Index | None = None  # built in the background, and not yet told what changed meanwhile
+        self._missed: list[Rows] = []
+        self._builder: threading.Thread | None = None
+
+    def top_k(
+        self, moment: Moment, sources: Sequence[int], k: int, excluded: Callable[[int], Rows], pool: Rows | None
+    ) -> list[TopK]:
+        """The k best of each source, all of one side; rows that the moment does not know yet are left out."""
+        structure = moment.structure
+        n, left = structure.num_nodes, structure.num_left
+        if left is not None:
+            other = np.arange(left, n) if sources[0] < left else np.arange(left)
+            pool = other if pool is None else np.intersect1d(pool, other)
+        if pool is not None and not pool.size:
+            return [TopK(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))] * len(sources)
+        found = self._index.top_k(sources, min(k, n), excluded, pool)
+        return [_known(top, n) for top in found]
+
+    def update(self, rows: Rows, vectors: Vectors) -> None:
+        """Called by one thread; readers see the old rows or the new ones."""
+        if not rows.size:
+            return
+        fresh, self._fresh = self._fresh, None
+        if fresh is not None:  # all that changed while it was built, in one step
+            missed = np.unique(np.concatenate([*self._missed, rows]))
+            fresh.update(missed, vectors.take(missed))
+            self._index, self._missed, self._builder = fresh, [], None
+            return
+        self._index.update(rows, vectors.take(rows))
+        if self._builder is not None:
+            self._missed.append(rows)
+        elif self._index.churn > _CHURN:
+            self._builder = threading.Thread(target=self._rebuild, args=(vectors,), name="index", daemon=True)
+            self._builder.start()
+
+    def describe(self) -> dict[str, Any]:
+        """What is known of the index."""
+        return {**self._index.metadata.to_dict(), "churn": self._index.churn}
+
+    def _rebuild(self, vectors: Vectors) -> None:
+        try:
+            self._fresh = self._build(vectors.matrix())
+        except Exception as error:  # the old one still answers
+            _log.warning("the index could not be built again: %s", error)
+
+
+def _known(top: TopK, num_nodes: int) -> TopK:
+    known = top.rows < num_nodes
+    return top if known.all() else TopK(top.rows[known], top.scores[known])

@@ -1,0 +1,91 @@
+"""How a service is to run: where, for whom, and within which limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from yinyan.errors import SettingsError
+
+__all__ = ["Limits", "Options", "is_loopback"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request, and all together, may ask for."""
+
+    body_bytes: int = 4 << 20  # enough for 100,000 pairs of short ids
+    body_seconds: float = 10.0  # in which a body has to arrive whole
+    pairs: int = 10_000  # scored or changed by one request
+    nodes: int = 1_000  # asked about or added by one request
+    recommend_nodes: int = 100  # each may mean a look at every node
+    explained_pairs: int = 10  # each means several passes over the graph
+    k: int = 1_000
+    listed: int = 1_000  # nodes in a list
+    mapped: int = 50_000  # nodes on a map
+    seconds: float = 20.0  # for an answer
+    at_once: int = 2  # questions that are worked on
+    waiting: int = 64  # that may wait for their turn; more get 503 at once
+    slow_at_once: int = 1  # explanations and maps
+    slow_waiting: int = 8
+    connections: int = 1_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """All that a process that serves needs to know."""
+
+    model: str
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    keys: str | None = None  # file of hashed API keys
+    read_only: bool = False
+    log: str | None = None  # change log; beside the model if not named
+    carry_over: bool = False
+    labels: str | None = None  # table with ids, labels and attributes
+    label_column: str | None = None
+    id_column: str | None = None
+    index: str = "auto"
+    access_log: str | None = None  # file of JSON lines; standard error if not named
+    shared: str | None = None  # folder of the processes' counters
+    limits: Limits = Limits()
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise SettingsError(f"'port' needs to lie between 0 and 65535 (got {self.port})")
+        if self.workers < 1:
+            raise SettingsError(f"'workers' needs to be a positive integer (got {self.workers})")
+        if self.keys is None and not is_loopback(self.host):
+            raise SettingsError(
+                f"'{self.host}' can be reached by others, so API keys are required: make one with "
+                "'yinyan keys FILE' and start with --api-keys FILE (or serve on 127.0.0.1)"
+            )
+
+    @property
+    def model_path(self) -> Path:
+        """The model directory."""
+        return Path(self.model)
+
+    def to_json(self) -> str:
+        """For a child process."""
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        """Read back what `to_json` wrote."""
+        values = json.loads(text)
+        return cls(**{**values, "limits": Limits(**values["limits"])})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,93 @@
+"""Errors as problem details (RFC 9457), with the library's own messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError, YinYanError
+from yinyan.service.change_log import LogFullError
+from yinyan.service.structure import ConflictError
+
+__all__ = ["OverloadedError", "TooMuchError", "TookTooLongError", "add_handlers", "problem"]
+
+_MEDIA_TYPE = "application/problem+json"
+
+
+class OverloadedError(YinYanError):
+    """More was asked at once than is answered in reasonable time."""
+
+
+class TooMuchError(YinYanError):
+    """One request asks for more than one may."""
+
+
+class TookTooLongError(YinYanError):
+    """An answer was not there in the time that is allowed."""
+
+
+# the first kind that fits
+_STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    (UnknownNodeError, HTTPStatus.NOT_FOUND),
+    (ConflictError, HTTPStatus.CONFLICT),
+    (TooMuchError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
+    (OverloadedError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (LogFullError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (TookTooLongError, HTTPStatus.GATEWAY_TIMEOUT),
+    (StoreError, HTTPStatus.CONFLICT),
+    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (SettingsError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (YinYanError, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
+
+
+def problem(status: int, detail: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    """A response that says what is wrong; as ASCII, since a message may quote what is no valid text."""
+    title = HTTPStatus(status).phrase
+    body = json.dumps({"type": "about:blank", "title": title, "status": int(status), "detail": detail})
+    extra = dict(headers or {})
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        extra.setdefault("Retry-After", "1")
+    return Response(body, status_code=status, media_type=_MEDIA_TYPE, headers=extra)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Turn every error into a problem."""
+
+    async def of_library(request: Request, error: Exception) -> Response:
+        return problem(next(status for kind, status in _STATUS if isinstance(error, kind)), str(error))
+
+    async def of_request(request: Request, error: Exception) -> Response:
+        return problem(HTTPStatus.UNPROCESSABLE_ENTITY, _said(error))
+
+    async def of_route(request: Request, error: Exception) -> Response:
+        if not isinstance(error, HTTPException):
+            raise error
+        return problem(error.status_code, str(error.detail), headers=error.headers)
+
+    async def of_ours(request: Request, error: Exception) -> Response:
+        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the service itself: its log says more")
+
+    app.add_exception_handler(Exception, of_ours)
+    app.add_exception_handler(YinYanError, of_library)
+    app.add_exception_handler(RequestValidationError, of_request)
+    app.add_exception_handler(HTTPException, of_route)
+
+
+def _said(error: Exception) -> str:
+    """The first thing that is wrong with a request, and where."""
+    if not isinstance(error, RequestValidationError) or not error.errors():
+        return str(error)
+    first = error.errors()[0]
+    where = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
+    wrong = first.get("input")
+    got = f" (got {wrong!r:.80})" if where and not isinstance(wrong, (dict, list)) else ""
+    more = len(error.errors()) - 1
+    rest = f"; {more} more" if more else ""
+    return f"{'.'.join(where) or 'the body'}: {first['msg']}{got}{rest}"

@@ -1,0 +1,244 @@
+"""Embeddings that follow the live graph: by the rows that a change reaches, or by all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from yinyan.encoder import Encoder
+from yinyan.features import Features, SparseFeatures
+from yinyan.fitting import Fitted, embed_graph, our_encoder
+from yinyan.messages import MessageGraph
+from yinyan.propagation import SparseMatrix
+from yinyan.randomness import named_seed
+from yinyan.refreshing import LiveEmbeddings
+from yinyan.service.structure import Effect, NewNode, Structure
+from yinyan.tensors import feature_tensor, message_graph
+from yinyan.training import Model
+
+__all__ = ["Inputs", "LocalRenewal", "Renewal", "WholeRenewal", "messages_of", "renewal_for", "why_whole"]
+
+Rows = NDArray[np.int64]
+
+_TOLERANCE = 1e-4  # of a row's length: half of all rows of a large graph move by less than this with every link
+
+
+class Inputs(NamedTuple):
+    """What the encoder reads beside the links, with the rows of new nodes."""
+
+    features: tuple[Features, ...]  # of the model, and of each new node
+    table: Tensor | None  # learned or random inputs
+
+
+class Renewal:
+    """Keeps embeddings up to date; `apply` is called by one thread at a time."""
+
+    inputs: Inputs
+
+    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+        """The rows that effects have changed, sorted, and their new values."""
+        raise NotImplementedError
+
+    def drift(self) -> float:
+        """Links that were not there at the build, or are no longer, as a share of those that were."""
+        raise NotImplementedError
+
+
+def renewal_for(fitted: Fitted) -> Renewal:
+    """By changed rows where the model allows, else by embedding all nodes again."""
+    return WholeRenewal(fitted) if why_whole(fitted) else LocalRenewal(fitted)
+
+
+def why_whole(fitted: Fitted) -> str | None:
+    """Why a change of this model's graph means all rows again; None where it does not."""
+    encoder = our_encoder(fitted.model)
+    if encoder.settings.margin is not None:
+        return "encoder.margin makes the layers depend on all nodes"
+    if not encoder.base.is_row_wise:
+        return "encoder.sign_hops or encoder.base_norm make the inputs depend on neighbours"
+    if fitted.graph.directed and fitted.graph.weights is not None:
+        return "weights of both directions of a link are added up"
+    settings = fitted.settings
+    sampled = settings.encoder.num_negatives > 0 and not settings.encoder.expected_negatives
+    if sampled and settings.training.inference_samples > 1:
+        return "training.inference_samples averages over several negative samples"
+    return None
+
+
+class LocalRenewal(Renewal):
+    """Only the rows that a change reaches, by `LiveEmbeddings`."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        graph, cpu = fitted.graph, torch.device("cpu")
+        weights = graph.weights
+        self._live = LiveEmbeddings(
+            our_encoder(fitted.model),
+            feature_tensor(graph.features, cpu),
+            message_graph(graph, fitted.message_edges, cpu),
+            seed=fitted.seed,
+            mean_weight=1.0 if weights is None else float(weights[fitted.message_edges].mean()),
+            tolerance=_TOLERANCE,
+        )
+        self._one_by_one = fitted.settings.encoder.inputs == "random"  # a draw depends on how many came before
+        self.inputs = Inputs(() if graph.features is None else (graph.features,), self._live.table)
+
+    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+        """New nodes first, then what is left of all links together."""
+        live = self._live
+        changed = [self._add_nodes(batch) for batch in self._batches(effects)]
+        missing: list[tuple[int, int]] = []
+        surplus: list[tuple[int, int]] = []
+        for a, b in dict.fromkeys((min(p), max(p)) for effect in effects for p in (*effect.added, *effect.removed)):
+            wanted = after.has_link(a, b) or after.has_link(b, a)
+            if wanted != live.has_link(a, b):
+                (missing if wanted else surplus).append((a, b))
+        if missing:
+            changed.append(live.add_links(np.array(missing)))
+        if surplus:
+            changed.append(live.remove_links(np.array(surplus)))
+        rows = np.unique(np.concatenate(changed)) if changed else np.empty(0, dtype=np.int64)
+        return rows, live.embeddings[torch.from_numpy(rows)]
+
+    def drift(self) -> float:
+        """As `LiveEmbeddings` counts it."""
+        return self._live.drift()
+
+    def _batches(self, effects: Sequence[Effect]) -> list[list[NewNode]]:
+        """Nodes that may be added together: none is a neighbour of another of its batch."""
+        batches: list[list[NewNode]] = []
+        start = n = self._live.num_nodes
+        for effect in effects:
+            for place, node in enumerate(effect.nodes):
+                new_change = self._one_by_one and place == 0
+                if not batches or new_change or any(row >= start for row in node.neighbours):
+                    batches.append([])
+                    start = n
+                batches[-1].append(node)
+                n += 1
+        return batches
+
+    def _add_nodes(self, nodes: Sequence[NewNode]) -> Rows:
+        features = [node.features for node in nodes if node.features is not None]
+        given = _stacked(features) if features else None
+        changed = self._live.add_nodes(given, neighbours=[list(node.neighbours) for node in nodes])
+        self.inputs = Inputs((*self.inputs.features, *features), self._live.table)
+        return changed
+
+
+class WholeRenewal(Renewal):
+    """All rows again, for encoders that a change reaches everywhere."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        self._fitted, self._moved = fitted, 0
+        table = our_encoder(fitted.model).base.table
+        features = fitted.graph.features
+        self.inputs = Inputs(() if features is None else (features,), None if table is None else table.detach())
+
+    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+        """Every row."""
+        n = before.num_nodes
+        for effect in effects:
+            self._moved += len(effect.added) + len(effect.removed) + sum(len(x.neighbours) for x in effect.nodes)
+            for node in effect.nodes:
+                self._add_inputs(node, n)
+                n += 1
+        model = with_table(self._fitted.model, self.inputs.table)
+        messages = messages_of(self._fitted, after)
+        y = embed_graph(
+            model, joined_features(self.inputs.features), messages, self._fitted.settings, self._fitted.seed
+        )
+        return np.arange(after.num_nodes), y
+
+    def drift(self) -> float:
+        """Changed links, counted each time, as a share of those there were."""
+        return self._moved / max(1, self._fitted.graph.num_edges)
+
+    def _add_inputs(self, node: NewNode, row: int) -> None:
+        features, table = self.inputs
+        if node.features is not None:
+            features = (*features, node.features)
+        if table is not None:
+            near = [r for r in node.neighbours if r < table.shape[0]]
+            fresh = table[near].mean(0) if near else torch.zeros(table.shape[1])
+            if self._fitted.settings.encoder.inputs == "random":
+                generator = torch.Generator().manual_seed(named_seed(self._fitted.seed, f"new nodes/{row}"))
+                fresh = torch.randn(table.shape[1], generator=generator) * table.shape[1] ** -0.5
+            table = torch.cat([table, fresh[None].to(table)])
+        self.inputs = Inputs(features, table)
+
+
+def with_table(model: Model, table: Tensor | None) -> Model:
+    """The same weights over a table with rows of new nodes."""
+    encoder = our_encoder(model)
+    if table is None or encoder.base.table is None or table.shape == encoder.base.table.shape:
+        return model
+    base = copy(encoder.base)
+    base._parameters, base._buffers = dict(base._parameters), dict(base._buffers)
+    base.table = nn.Parameter(table) if isinstance(encoder.base.table, nn.Parameter) else table
+    grown: Encoder = copy(encoder)
+    grown._modules = {**encoder._modules, "base": base}
+    return Model(grown, model.decoder)
+
+
+def messages_of(fitted: Fitted, structure: Structure) -> MessageGraph:
+    """The message graph of now: links of the model that passed no messages still pass none."""
+    graph, pairs = fitted.graph, structure.pairs()
+    n, known = structure.num_nodes, graph.num_nodes
+    inside = (pairs < known).all(axis=1)
+    place = np.full(len(pairs), -1, dtype=np.int64)
+    place[inside] = graph.find_edges(pairs[inside])
+    speaks = np.zeros(graph.num_edges + 1, dtype=bool)
+    speaks[fitted.message_edges] = True
+    speaks[-1] = True  # a link that the model did not have, found at place -1
+    kept = speaks[place]
+    pairs, place = pairs[kept], place[kept]
+    weights = None
+    if graph.weights is not None:
+        mean = graph.weights[fitted.message_edges].mean() if fitted.message_edges.size else 1.0
+        weights = np.append(graph.weights, np.float32(mean))[place]
+    if graph.directed:
+        keys, owner = np.unique(pairs.min(axis=1) * n + pairs.max(axis=1), return_inverse=True)
+        pairs = np.stack([keys // n, keys % n], axis=1)
+        weights = None if weights is None else np.bincount(owner, weights=weights).astype(np.float32)
+    return MessageGraph.from_pairs(
+        torch.from_numpy(np.ascontiguousarray(pairs)),
+        n,
+        weights=None if weights is None else torch.from_numpy(weights),
+        num_left=structure.num_left,
+    )
+
+
+def joined_features(parts: Sequence[Features]) -> Tensor | SparseMatrix | None:
+    """The features of all nodes, those of new ones below those of the model."""
+    cpu = torch.device("cpu")
+    if not parts:
+        return None
+    return feature_tensor(parts[0], cpu) if len(parts) == 1 else _stacked(parts)
+
+
+def _stacked(parts: Sequence[Features]) -> Tensor | SparseMatrix | None:
+    """Rows of features, sparse if the first are."""
+    if not isinstance(parts[0], SparseFeatures):
+        dense = [part.to_dense() if isinstance(part, SparseFeatures) else part for part in parts]
+        return torch.from_numpy(np.concatenate(dense))
+    sparse = [part if isinstance(part, SparseFeatures) else _sparse(part) for part in parts]
+    offsets = np.cumsum([0, *(part.indptr[-1] for part in sparse)])
+    together = SparseFeatures(
+        np.concatenate([[0], *(part.indptr[1:] + o for part, o in zip(sparse, offsets, strict=False))]),
+        np.concatenate([part.indices for part in sparse]),
+        np.concatenate([part.values for part in sparse]),
+        sparse[0].num_columns,
+    )
+    return feature_tensor(together, torch.device("cpu"))
+
+
+def _sparse(dense: NDArray[np.float32]) -> SparseFeatures:
+    rows, columns = np.nonzero(dense)
+    counts = np.bincount(rows, minlength=len(dense))
+    return SparseFeatures(np.concatenate([[0], np.cumsum(counts)]), columns, dense[rows, columns], dense.shape[1])

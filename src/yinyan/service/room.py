@@ -1,0 +1,109 @@
+"""What the routes share: the keeper of the live graph, the threads that answer, and what is kept between questions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from yinyan.fitting import Fitted
+from yinyan.service.browsing import Maps
+from yinyan.service.change_log import ChangeLog, log_path
+from yinyan.service.finding import finder_for
+from yinyan.service.labels import read_labels
+from yinyan.service.live import Keeper, Made
+from yinyan.service.moment import Finder, Moment, Served, served_model
+from yinyan.service.names import Labels
+from yinyan.service.options import Options
+from yinyan.service.questions import Explainer, Wish, recommend_together
+from yinyan.service.structure import Change
+from yinyan.service.working import Counter, Desk, within
+
+__all__ = ["Room"]
+
+_TOGETHER = 32  # requests whose partners are looked for at a time
+
+
+class Room:
+    """A model in service."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        limits = options.limits
+        self.shared_folder = None if options.shared is None else Path(options.shared)
+        path = log_path(options.model_path) if options.log is None else Path(options.log)
+        self.keeper = Keeper(
+            self._load,
+            ChangeLog(path),
+            read_only=options.read_only,
+            follow=options.workers > 1,
+            carry_over=options.carry_over,
+        )
+        self.desk = Desk("answers", at_once=limits.at_once, waiting=limits.waiting, seconds=limits.seconds)
+        self.slow_desk = Desk(
+            "explanations", at_once=limits.slow_at_once, waiting=limits.slow_waiting, seconds=limits.seconds
+        )
+        self.counter: Counter[Wish, dict[str, Any]] = Counter(
+            "partners", self._recommended, waiting=limits.waiting, seconds=limits.seconds, most=_TOGETHER
+        )
+        self.explainer, self.maps = Explainer(), Maps()
+        cores = os.cpu_count() or 1
+        torch.set_num_threads(max(1, cores // (options.workers * limits.at_once)))
+
+    @property
+    def now(self) -> Moment:
+        """The current moment."""
+        return self.keeper.now
+
+    def is_full(self, path: str) -> bool:
+        """Whether a question at this address would have to be refused: seen before it is read."""
+        return (self.counter if path == "/v1/recommend" else self.desk).is_full and path.startswith("/v1/")
+
+    async def changed(self, change: Change) -> Made:
+        """Make a change, and wait until answers know of it."""
+        return await within(self.keeper.submit(change), self.options.limits.seconds)
+
+    async def reloaded(self) -> Made:
+        """Read the model again, however long that takes."""
+        return await within(self.keeper.reload(), 600.0)
+
+    def gauges(self) -> dict[str, tuple[str, float]]:
+        """Values of now, for Prometheus."""
+        now = self.now
+        return {
+            "yinyan_version": ("Number of the last change that answers know of.", now.version),
+            "yinyan_nodes": ("Nodes of the live graph.", now.structure.num_nodes),
+            "yinyan_links": ("Links of the live graph.", now.structure.num_links),
+            "yinyan_rejected_pairs": ("Pairs that are never recommended.", now.structure.num_rejected),
+            "yinyan_drift": ("Changed links as a share of those the model was saved with.", now.drift),
+            "yinyan_pending": (
+                "Questions worked on or waiting, in the process asked.",
+                self.desk.pending + self.counter.pending,
+            ),
+        }
+
+    def close(self) -> None:
+        """Finish what was begun."""
+        self.counter.close()
+        self.desk.close()
+        self.slow_desk.close()
+        self.keeper.close()
+
+    def _recommended(self, wishes: Sequence[Wish]) -> Sequence[dict[str, Any] | Exception]:
+        return recommend_together(self.now, wishes)
+
+    def _load(self) -> Served:
+        return served_model(self.options.model_path, self._labels, self._finder)
+
+    def _labels(self, fitted: Fitted) -> Labels | None:
+        options = self.options
+        if options.labels is None:
+            return None
+        return read_labels(fitted.graph, Path(options.labels), options.id_column, options.label_column)
+
+    def _finder(self, fitted: Fitted) -> Finder:
+        places = [self.options.model_path, *([] if self.shared_folder is None else [self.shared_folder])]
+        return finder_for(fitted, self.options.index, places)

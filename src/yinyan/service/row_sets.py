@@ -1,0 +1,114 @@
+"""Sets of rows for each row, that never change: a change makes another one that shares what it can."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["RowSets", "no_rows"]
+
+Rows = NDArray[np.int64]
+
+_MERGE = 20_000  # changed rows that are kept apart from the compressed ones: a change copies their directory
+
+
+def no_rows() -> Rows:
+    """An empty array of rows."""
+    return np.empty(0, dtype=np.int64)
+
+
+class RowSets:
+    """For each row a sorted array of rows; compressed at first, with changed ones in a directory beside them."""
+
+    def __init__(self, indptr: Rows, indices: Rows, num_rows: int, changed: dict[int, Rows] | None = None) -> None:
+        self._indptr, self._indices = indptr, indices
+        self._changed = changed or {}
+        self.num_rows = num_rows
+
+    @classmethod
+    def empty(cls, num_rows: int) -> RowSets:
+        """No row has any."""
+        return cls(np.zeros(1, dtype=np.int64), no_rows(), num_rows)
+
+    @classmethod
+    def from_pairs(cls, pairs: Rows, num_rows: int) -> RowSets:
+        """From distinct (m, 2) pairs: the second belongs to the set of the first."""
+        order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+        counts = np.bincount(pairs[:, 0], minlength=num_rows)
+        return cls(np.concatenate([[0], np.cumsum(counts)]), pairs[order, 1], num_rows)
+
+    def of(self, row: int) -> Rows:
+        """The sorted set of a row."""
+        found = self._changed.get(row)
+        if found is not None:
+            return found
+        if row + 1 >= self._indptr.size:
+            return no_rows()
+        return self._indices[self._indptr[row] : self._indptr[row + 1]]
+
+    def has(self, row: int, member: int) -> bool:
+        """Whether a row's set holds another row."""
+        found = self.of(row)
+        place = int(np.searchsorted(found, member))
+        return place < found.size and int(found[place]) == member
+
+    def sizes(self) -> Rows:
+        """(n,) how large each set is."""
+        sizes = np.zeros(self.num_rows, dtype=np.int64)
+        base = min(self._indptr.size - 1, self.num_rows)
+        sizes[:base] = np.diff(self._indptr)[:base]
+        for row, found in self._changed.items():
+            sizes[row] = found.size
+        return sizes
+
+    def pairs(self) -> Rows:
+        """(m, 2) all members: the row, and what its set holds; sorted."""
+        sizes = self.sizes()
+        first = np.repeat(np.arange(self.num_rows), sizes)
+        return np.stack([first, self._joined(sizes)], axis=1)
+
+    def edited(self, added: Iterable[Any], removed: Iterable[Any], num_rows: int | None = None) -> RowSets:
+        """Another one with (row, member) pairs added and removed, and perhaps more rows."""
+        count = self.num_rows if num_rows is None else num_rows
+        more, less = _grouped(added), _grouped(removed)
+        if not more and not less:
+            return RowSets(self._indptr, self._indices, count, self._changed)
+        changed = dict(self._changed)
+        for row in more.keys() | less.keys():
+            kept = np.setdiff1d(self.of(row), less[row], assume_unique=True) if row in less else self.of(row)
+            changed[row] = np.union1d(kept, more[row]) if row in more else kept
+        made = RowSets(self._indptr, self._indices, count, changed)
+        return made if len(changed) <= _MERGE else made._merged()
+
+    def _merged(self) -> RowSets:
+        sizes = self.sizes()
+        return RowSets(np.concatenate([[0], np.cumsum(sizes)]), self._joined(sizes), self.num_rows)
+
+    def _joined(self, sizes: Rows) -> Rows:
+        """All sets one after the other, of rows with these sizes."""
+        starts = np.cumsum(sizes) - sizes
+        out = np.empty(int(sizes.sum()), dtype=np.int64)
+        base = np.diff(self._indptr)
+        for row in self._changed:
+            if row < base.size:
+                base[row] = 0
+        owners = np.flatnonzero(base)
+        lengths = base[owners]
+        steps = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        out[np.repeat(starts[owners], lengths) + steps] = self._indices[
+            np.repeat(self._indptr[owners], lengths) + steps
+        ]
+        for row, found in self._changed.items():
+            out[starts[row] : starts[row] + found.size] = found
+        return out
+
+
+def _grouped(pairs: Iterable[Any]) -> dict[int, list[int]]:
+    groups: dict[int, list[int]] = defaultdict(list)
+    for row, member in pairs:
+        groups[int(row)].append(int(member))
+    return dict(groups)

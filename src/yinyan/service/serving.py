@@ -1,0 +1,90 @@
+"""Processes that serve: one, or several behind one socket."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from yinyan.service.app import create_app
+from yinyan.service.keys import read_keys
+from yinyan.service.options import Options
+from yinyan.service.protocol import PatientProtocol
+from yinyan.service.room import Room
+
+__all__ = ["app_of_environment", "serve", "uvicorn_settings"]
+
+_VARIABLE = "YINYAN_SERVICE"  # options of a child process
+_PATIENCE = 600  # seconds in which a child has to have read the model
+
+
+_SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop must not wait for those who compute
+
+
+def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
+    """Serve until told to stop."""
+    if options.keys is not None:
+        read_keys(Path(options.keys))  # a mistake in it is told before anything starts
+    sys.setswitchinterval(_SWITCH)
+    if options.workers == 1:
+        room = Room(options)
+        _on_hangup(room)
+        tell(f"serving '{options.model}' at {_address(options)}")
+        uvicorn.run(create_app(room), **uvicorn_settings(options))
+        return
+    with tempfile.TemporaryDirectory(prefix="yinyan-") as folder:
+        options = replace(options, shared=folder)
+        Room(replace(options, workers=1, read_only=True)).close()  # what is wrong is said once, and not by each child
+        os.environ[_VARIABLE] = options.to_json()
+        tell(f"serving '{options.model}' with {options.workers} processes at {_address(options)}")
+        uvicorn.run(f"{__name__}:app_of_environment", factory=True, **uvicorn_settings(options))
+
+
+def app_of_environment() -> ASGIApp:
+    """The application of a child process."""
+    sys.setswitchinterval(_SWITCH)
+    room = Room(Options.from_json(os.environ[_VARIABLE]))
+    _on_hangup(room)
+    return create_app(room)
+
+
+def uvicorn_settings(options: Options) -> dict[str, Any]:
+    """How uvicorn is to run."""
+    limits = options.limits
+    return {
+        "http": PatientProtocol,
+        "host": options.host,
+        "port": options.port,
+        "workers": options.workers,
+        "access_log": False,  # the gate keeps one
+        "log_level": "warning",
+        "server_header": False,
+        "limit_concurrency": limits.connections,
+        "timeout_graceful_shutdown": int(limits.seconds) + 1,
+        "timeout_worker_healthcheck": _PATIENCE,
+        "ws": "none",
+    }
+
+
+def _on_hangup(room: Room) -> None:
+    """SIGHUP reads the model again."""
+
+    def reload(signum: int, frame: FrameType | None) -> None:
+        room.keeper.reload()
+
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, reload)
+
+
+def _address(options: Options) -> str:
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return f"http://{host}:{options.port}"

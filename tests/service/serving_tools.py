@@ -1,0 +1,134 @@
+"""Services on free ports of this machine, in this process or in one of their own."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import torch
+import uvicorn
+
+from yinyan import LinkPredictor
+from yinyan.cli import main
+from yinyan.service.app import create_app
+from yinyan.service.options import Limits, Options
+from yinyan.service.room import Room
+from yinyan.service.serving import uvicorn_settings
+
+TINY = {
+    "encoder": {"hidden_size": 8, "embedding_size": 8, "num_steps": 2},
+    "decoder": {"width": 8},
+    "training": {"epochs": 2},
+}
+
+
+def two_rings(count: int = 40) -> np.ndarray[Any, Any]:
+    """Pairs of two rings with chords, and one bridge."""
+    half = count // 2
+    ring = [(base + i, base + (i + step) % half) for base in (0, half) for i in range(half) for step in (1, 2)]
+    return np.array([*ring, (0, half)])
+
+
+def tiny_predictor(**settings: Any) -> LinkPredictor:
+    groups = {name: {**TINY[name], **settings.get(name, {})} for name in TINY}
+    return LinkPredictor(seed=1, device="cpu", **groups)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def served(model: Path, *, limits: Limits | None = None, **options: Any) -> Iterator[httpx.Client]:
+    """A service in a thread of this process, and a client of it; `client.room` is what it runs in."""
+    log = model.parent / "access.jsonl"
+    chosen = Options(str(model), port=free_port(), access_log=str(log), limits=limits or Limits(), **options)
+    room = Room(chosen)
+    config = uvicorn.Config(create_app(room), **{**uvicorn_settings(chosen), "log_level": "critical"})
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 10
+    while not server.started and time.monotonic() < deadline:
+        time.sleep(0.01)
+    try:
+        with httpx.Client(base_url=f"http://127.0.0.1:{chosen.port}", trust_env=False, timeout=20) as client:
+            client.room = room  # type: ignore[attr-defined]
+            yield client
+    finally:
+        server.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+
+
+_FORKS = multiprocessing.get_context("forkserver")  # imports once, and not for every process again
+_FORKS.set_forkserver_preload(["yinyan.service.serving", "yinyan.cli", "yinyan.shell"])
+
+
+def _run(arguments: list[str], errors: str) -> None:
+    os.setsid()
+    for stream in (1, 2):
+        os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+    sys.stdin = None  # type: ignore[assignment]  # the fork server has closed it, and uvicorn would pass it on
+    torch.set_num_threads(1)
+    main(arguments)
+
+
+class Child:
+    """A service in a process of its own, started by the command line."""
+
+    def __init__(self, model: Path, *flags: str) -> None:
+        self.port = free_port()
+        self.errors = model.parent / f"errors-{self.port}.txt"
+        arguments = ["serve", str(model), "--port", str(self.port), *flags]
+        self.process = _FORKS.Process(target=_run, args=(arguments, str(self.errors)))
+        self.process.start()
+        self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=20)
+
+    def wait_ready(self, seconds: float = 40) -> Child:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            assert self.process.is_alive(), self.errors.read_text()
+            try:
+                if self.client.get("/readyz").status_code == 200:
+                    return self
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise AssertionError(f"not ready within {seconds} s: {self.errors.read_text()}")
+
+    def signal(self, number: int) -> None:
+        """As from a shell."""
+        os.kill(self.process.pid or 0, number)
+
+    def kill(self) -> None:
+        """All of its processes, without a chance to tidy up."""
+        if self.process.is_alive():
+            os.killpg(self.process.pid or 0, signal.SIGKILL)
+        self.process.join(10)
+        self.client.close()
+
+    def stop(self) -> int | None:
+        """As a service manager stops it."""
+        self.signal(signal.SIGTERM)
+        self.process.join(20)
+        self.client.close()
+        return self.process.exitcode
+
+
+def access_lines(model: Path) -> list[dict[str, Any]]:
+    lines = (model.parent / "access.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]

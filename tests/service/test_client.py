@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from serving_tools import free_port, served
+
+import yinyan
+from yinyan.client import ServiceError
+from yinyan.errors import InputError, UnknownNodeError
+from yinyan.service.keys import add_key
+
+
+def test_the_client_answers_as_the_predictor_does(mixed: Path) -> None:
+    predictor = yinyan.LinkPredictor.load(mixed, device="cpu")
+    with served(mixed) as service:
+        client = yinyan.Client(str(service.base_url))
+        pairs = [(7, "7"), ("a/b", ""), (100, "ä?#")]
+        np.testing.assert_allclose(client.score(pairs), predictor.score(pairs), rtol=1e-5)
+        np.testing.assert_allclose(
+            client.predict_proba(pairs, base_rate=0.2), predictor.predict_proba(pairs, base_rate=0.2), rtol=1e-5
+        )
+        found, wanted = client.recommend([7, "7"], 4), predictor.recommend([7, "7"], 4)
+        assert (found.sources, found.targets) == (wanted.sources, wanted.targets)
+        assert client.recommend("007", 2, among=[110, 111], known=True).targets == (
+            predictor.recommend("007", 2, among=[110, 111], known=True).targets
+        )
+        np.testing.assert_allclose(client.embed([7]), predictor.embed([7]), rtol=1e-5)
+        assert client.explain(7, "7").score == pytest.approx(predictor.explain(7, "7").score, abs=1e-5)
+        assert [client.node(value)["id"] for value in (7, "7", "a/b", "ä?#", "")] == [7, "7", "a/b", "ä?#", ""]
+        assert client.search("a/", limit=1)[0]["id"] == "a/b"
+
+
+def test_the_client_changes_the_graph(mixed: Path) -> None:
+    with served(mixed) as service:
+        client = yinyan.Client(str(service.base_url))
+        assert client.add_links([(7, 120), ("7", 120)]) == 2
+        assert client.remove_links([(120, 7)]) == 1
+        client.add_node("new", neighbours=[7], label="A label")
+        assert client.node("new")["label"] == "A label"
+        assert client.reject([("new", 101)]) == 1
+        assert 101 not in client.recommend("new", 50).targets
+        assert client.take_back([("new", 101)]) == 1
+        assert 101 in client.recommend("new", 50).targets
+        client.reload()
+        assert client.model()["live"]["added_nodes"] == 1
+
+
+def test_the_client_raises_the_librarys_errors(model: Path, tmp_path: Path) -> None:
+    key = add_key(tmp_path / "keys", "me")
+    with served(model, keys=str(tmp_path / "keys")) as service:
+        with pytest.raises(ServiceError, match="API key") as refused:
+            yinyan.Client(str(service.base_url)).model()
+        assert refused.value.status == 401
+        client = yinyan.Client(str(service.base_url), key=key)
+        with pytest.raises(UnknownNodeError, match="node 'n0' is not in the graph"):
+            client.score([("n0", "n01")])
+        with pytest.raises(InputError, match="k: "):
+            client.recommend("n00", k=0)
+        with pytest.raises(ServiceError, match="already in the graph") as conflict:
+            client.add_node("n00")
+        assert conflict.value.status == 409
+    with pytest.raises(ServiceError, match="is 'yinyan serve' running"):
+        yinyan.Client(f"http://127.0.0.1:{free_port()}", timeout=1).model()

@@ -1,0 +1,47 @@
+"""The lines of the documentation get answers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from serving_tools import served, tiny_predictor, two_rings
+
+from yinyan import Graph
+
+ROOT = Path(__file__).parents[2]
+
+
+def curl_lines(name: str) -> list[str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    found = [line for block in re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S) for line in block.splitlines()]
+    return [line for line in [*found, *re.findall(r"`(curl [^`]*)`", text)] if line.startswith("curl ")]
+
+
+@pytest.mark.parametrize(("name", "least"), [("README.md", 1), ("docs/service.md", 14)])
+def test_curl_lines_are_answered(name: str, least: int, tmp_path: Path) -> None:
+    ids = ["p1", "p9", "p2", "p1033", *(f"q{i}" for i in range(36))]
+    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=ids)).save(tmp_path / "model")
+    lines = curl_lines(name)
+    assert len(lines) >= least
+    with served(tmp_path / "model") as client:
+        for line in lines:
+            words = shlex.split(line)[1:]
+            headers, body, method, address = {}, None, None, ""
+            while words:
+                word = words.pop(0)
+                if word == "-H":
+                    key, _, value = words.pop(0).partition(": ")
+                    headers[key] = value
+                elif word == "-d":
+                    body = words.pop(0)
+                elif word == "-X":
+                    method = words.pop(0)
+                elif word != "-s":
+                    address = word.removeprefix("localhost:8000")
+            method = method or ("GET" if body is None else "POST")
+            answer = client.request(method, address, headers=headers, content=body)
+            assert answer.status_code == 200, (line, answer.text)
+            assert answer.json().keys() - {"version"}, line

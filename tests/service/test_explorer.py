@@ -1,0 +1,170 @@
+"""The explorer: what is shipped, its parts by node's test runner, and its views in a real browser."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from serving_tools import served
+
+import yinyan
+
+WEB = Path(__file__).parents[2] / "web"
+STATIC = Path(yinyan.__file__).parent / "service" / "static"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
+
+# The browser's cases (web/tests/e2e); one browser runs them all, and each is reported by its name
+CASES = (
+    "search",
+    "walk",
+    "while a node loads",
+    "pan and zoom",
+    "explain",
+    "filters",
+    "shared address",
+    "directed",
+    "export",
+    "accept and undo",
+    "reject and undo",
+    "keys alone",
+    "model page",
+    "a map of 20,000",
+    "phone",
+    "themes",
+    "what goes wrong",
+    "a key is asked for",
+    "read only",
+    "accessible, light",
+    "accessible, dark",
+)
+
+
+def missing(what: str) -> None:
+    """Skips with a reason, or fails where the tests have to run."""
+    if os.environ.get("YINYAN_E2E") == "required":
+        pytest.fail(f"YINYAN_E2E=required, but {what}")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="module")
+def node() -> str:
+    """Node, with the packages of web/package.json."""
+    found = shutil.which("node")
+    if found is None:
+        missing("there is no node")
+    if not (WEB / "node_modules" / "playwright-core").is_dir():
+        missing("the packages of web/ are not installed (npm ci, in web/)")
+    return str(found)
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    """A Chromium to drive; $YINYAN_BROWSER names one, or it is looked for."""
+    named = os.environ.get("YINYAN_BROWSER")
+    found = named or next((path for path in map(shutil.which, BROWSERS) if path), None)
+    if found is None:
+        missing(f"there is no browser (looked for {', '.join(BROWSERS)})")
+    return str(found)
+
+
+def run_node(node: str, *arguments: object, seconds: float = 120) -> str:
+    run = subprocess.run(
+        [node, *map(str, arguments)], cwd=WEB, capture_output=True, text=True, encoding="utf-8", timeout=seconds
+    )
+    assert run.returncode == 0, run.stdout[-6000:] + run.stderr[-6000:]
+    return run.stdout
+
+
+def shipped(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestShipped:
+    """The built page stands in the package, so that its users need no node."""
+
+    def test_is_small(self) -> None:
+        files = shipped(STATIC)
+        assert {"index.html", "assets/explorer.js", "assets/explorer.css", "assets/licences.txt"} <= set(files)
+        assert sum(len(gzip.compress(data)) for data in files.values()) < 100_000
+
+    def test_asks_no_other_host(self) -> None:
+        for name, data in shipped(STATIC).items():
+            if name.endswith((".txt", ".svg")):
+                continue
+            hosts = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"'`]*", data.decode()))
+            assert hosts <= {"http://www.w3.org/2000/svg"}, name  # a name space, which nobody asks for
+
+    def test_runs_under_a_strict_policy(self) -> None:
+        page = (STATIC / "index.html").read_text(encoding="utf-8")
+        assert 'Content-Security-Policy" content="default-src \'self\'"' in page
+        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page)
+        addresses = re.findall(r"(?:src|href)=\"([^\"#]+)", page)
+        assert addresses, "the page names its files"
+        assert all((STATIC / address.split("?")[0]).is_file() for address in addresses)
+
+    def test_is_what_its_source_gives(self, node: str, tmp_path: Path) -> None:
+        run_node(node, "build.mjs", "--out", tmp_path / "built")
+        assert shipped(tmp_path / "built") == shipped(STATIC), "run `make web`"
+
+
+def test_source_has_sound_types(node: str) -> None:
+    run_node(node, WEB / "node_modules" / "typescript" / "bin" / "tsc", "--noEmit")
+
+
+def test_parts(node: str) -> None:
+    told = run_node(node, "unit.mjs")
+    assert int(re.search(r"^# pass (\d+)", told, re.MULTILINE)[1]) > 20  # type: ignore[index]
+
+
+def small_graph() -> yinyan.Graph:
+    """Two groups of papers with links inside; 7 and '7' are two of them."""
+    ids = [7, "7", *(f"c{i}" for i in range(24)), *(f"d{i}" for i in range(26))]
+    rng, half = np.random.default_rng(0), len(ids) // 2
+    groups = [rng.integers(0, half, (170, 2)), rng.integers(half, 2 * half, (110, 2))]
+    ring = [(i, (i + 1) % len(ids)) for i in range(len(ids))]
+    pairs = {(min(a, b), max(a, b)) for a, b in [*np.concatenate(groups).tolist(), *ring] if a != b}
+    return yinyan.Graph.from_arrays(np.array(sorted(pairs)), ids=ids)
+
+
+def labels_of(graph: yinyan.Graph) -> str:
+    odd = {"c1": '=HYPERLINK("x")', "c2": 'Commas, and "quotes"'}
+    names = [i for i in (graph.ids[row] for row in range(graph.num_nodes)) if i not in (7, "7")]
+    cells = [str(odd.get(str(i), f"Paper {i}")).replace('"', '""') for i in names]
+    rows = [f'{i},"{cell}",{1990 + n}' for n, (i, cell) in enumerate(zip(names, cells, strict=True))]
+    return "\n".join(["id,label,year", *rows, ""])
+
+
+@pytest.fixture(scope="module")
+def address(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service of a small model on a free port."""
+    folder = tmp_path_factory.mktemp("explorer")
+    graph = small_graph()
+    sizes: dict[str, Any] = {"encoder": {"hidden_size": 16, "embedding_size": 16}, "decoder": {"width": 16}}
+    yinyan.LinkPredictor(seed=0, device="cpu", **sizes, training={"epochs": 10}).fit(graph).save(folder / "model")
+    (folder / "labels.csv").write_text(labels_of(graph), encoding="utf-8")
+    with served(folder / "model", labels=str(folder / "labels.csv")) as client:
+        yield str(client.base_url).rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def results(address: str, node: str, browser: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(run_node(node, "tests/e2e/run.mjs", address, browser, seconds=300))
+    return answer
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_in_a_browser(case: str, results: dict[str, Any]) -> None:
+    assert "failed" not in results[case], results[case]["failed"]
+
+
+def test_every_case_is_named(results: dict[str, Any]) -> None:
+    assert tuple(results) == CASES

@@ -1,0 +1,70 @@
+/** The list of a node's links, with what the model thinks of each. */
+
+import type { NodeInfo, Scored } from "./contract";
+import { h } from "./dom";
+import { keyOf, sameId, type Id } from "./ids";
+import { nameFor } from "./names";
+import { chanceOf, nameLine, scoreOf, type RowEvents } from "./prediction_row";
+import { counted } from "./scales";
+
+export interface LinksContent {
+  shown: NodeInfo[];
+  complete: boolean;
+  degree: number;
+  scores: ReadonlyMap<string, Scored>;
+  centre: Id;
+}
+
+export class LinksList {
+  readonly element = h("section", { class: "links", "aria-labelledby": "links-title" });
+
+  constructor(
+    private readonly events: Pick<RowEvents, "walk" | "light">,
+    private readonly more: () => void,
+  ) {}
+
+  show({ shown, complete, degree, scores, centre }: LinksContent): void {
+    const rows = shown.map((node) => this.row(node, scores.get(keyOf(node.id)) ?? null, centre));
+    const nothing = degree === 0 ? "This node has no link yet." : "The filters hide all links.";
+    this.element.replaceChildren(
+      h("h2", { id: "links-title" }, "Links ", h("span", { class: "count" }, degree.toLocaleString("en"))),
+      rows.length > 0 ? h("ul", { class: "rows" }, ...rows) : h("p", { class: "small" }, nothing),
+      ...(!complete
+        ? [h("button", { type: "button", onclick: this.more }, `Show more of ${counted(degree, "link")}`)]
+        : []),
+    );
+  }
+
+  light(key: string | null): void {
+    for (const row of this.element.querySelectorAll("li")) row.classList.toggle("lit", row.dataset["key"] === key);
+  }
+
+  private row(node: NodeInfo, scored: Scored | null, centre: Id): HTMLLIElement {
+    const key = keyOf(node.id);
+    const name = nameFor(node.id);
+    const walk = h(
+      "button",
+      { type: "button", class: "walk", title: name, onclick: () => this.events.walk(node.id) },
+      h("span", { class: "name" }, name),
+    );
+    const inward = scored !== null && !sameId(scored.source, centre);
+    const under =
+      scored &&
+      h(
+        "div",
+        { class: "under" },
+        chanceOf(scored.probability),
+        scoreOf(scored.score),
+        inward && h("span", { class: "tag" }, "links here"),
+      );
+    const row = h(
+      "li",
+      { class: "row", "data-key": key },
+      h("div", { class: "what" }, nameLine(walk, node.id, name), under),
+    );
+    row.addEventListener("pointerenter", () => this.events.light(key));
+    row.addEventListener("pointerleave", () => this.events.light(null));
+    row.addEventListener("focusin", () => this.events.light(key));
+    return row;
+  }
+}

@@ -1,0 +1,130 @@
+/** One predicted link in the list: name, probability, score, why, accept and reject. */
+
+import type { Recommendation } from "./contract";
+import { h } from "./dom";
+import { icon } from "./icons";
+import { keyOf, spelled, type Id } from "./ids";
+import type { Verdict } from "./judgements";
+import { nameFor } from "./names";
+import { figure, percent, sureness } from "./scales";
+import { whyOf } from "./why";
+
+export interface RowEvents {
+  walk: (id: Id) => void;
+  light: (key: string | null) => void;
+  judge: (verdict: Verdict, prediction: Recommendation) => void;
+}
+
+/** A probability as a bar and a number. */
+export function chanceOf(probability: number | null): HTMLElement {
+  const fill = h("span", { class: "fill" });
+  if (probability !== null) {
+    fill.style.width = `${100 * probability}%`;
+    fill.style.setProperty("--p", `${Math.round(100 * Math.abs(2 * sureness(probability) - 1))}%`);
+    fill.classList.toggle("below", probability < 0.5);
+  }
+  return h(
+    "span",
+    { class: "chance" },
+    h("span", { class: "number" }, percent(probability)),
+    h("span", { class: "bar", "aria-hidden": "true" }, fill),
+  );
+}
+
+/** A name that can be walked to, and the id where it is not the name itself. */
+export function nameLine(walk: HTMLElement, id: Id, name: string): HTMLElement {
+  return h(
+    "div",
+    { class: "called" },
+    walk,
+    name !== String(id) && name !== spelled(id) && h("span", { class: "small id" }, String(id)),
+  );
+}
+
+export function scoreOf(score: number): HTMLElement {
+  return h("span", { class: "small number" }, h("span", { class: "word" }, "score "), figure(score));
+}
+
+export class PredictionRow {
+  readonly element: HTMLLIElement;
+  readonly key: string;
+  private readonly walkButton: HTMLButtonElement;
+  private readonly whyButton: HTMLButtonElement;
+  private readonly place: HTMLElement;
+
+  constructor(
+    private readonly source: Id,
+    readonly prediction: Recommendation,
+    private readonly events: RowEvents,
+    { readOnly }: { readOnly: boolean },
+  ) {
+    const { target, score, probability, rank } = prediction;
+    const name = nameFor(target);
+    this.key = keyOf(target);
+    const id = `why-${rank}`;
+    this.walkButton = h(
+      "button",
+      { type: "button", class: "walk", title: name, onclick: () => events.walk(target) },
+      h("span", { class: "name" }, name),
+    );
+    this.whyButton = h(
+      "button",
+      { type: "button", class: "textual", "aria-expanded": "false", "aria-controls": id, onclick: () => this.toggle() },
+      h("span", {}, "Why", h("span", { class: "unseen" }, ` ${name}`)),
+      icon("more"),
+    );
+    this.place = h("div", { id, hidden: true });
+    this.element = h(
+      "li",
+      { class: "row prediction", "data-key": this.key },
+      h("span", { class: "rank" }, h("span", { class: "unseen" }, "Rank "), String(rank)),
+      h(
+        "div",
+        { class: "what" },
+        nameLine(this.walkButton, target, name),
+        h("div", { class: "under" }, chanceOf(probability), scoreOf(score), this.whyButton),
+      ),
+      readOnly ? null : h("div", { class: "verdicts" }, this.verdict("accept", name), this.verdict("reject", name)),
+      this.place,
+    );
+    this.element.addEventListener("pointerenter", () => events.light(this.key));
+    this.element.addEventListener("pointerleave", () => events.light(null));
+    this.element.addEventListener("focusin", () => events.light(this.key));
+  }
+
+  focus(): void {
+    this.walkButton.focus();
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Opens or closes the explanation; it is asked for when first opened. */
+  toggle(): void {
+    const open = this.place.hidden;
+    if (open && this.place.childElementCount === 0) this.place.append(whyOf(this.source, this.prediction.target));
+    this.place.hidden = !open;
+    this.whyButton.setAttribute("aria-expanded", String(open));
+  }
+
+  judge(verdict: Verdict): void {
+    for (const button of this.element.querySelectorAll<HTMLButtonElement>(".verdicts button")) button.disabled = true;
+    this.element.classList.add("busy");
+    this.events.judge(verdict, this.prediction);
+  }
+
+  private verdict(verdict: Verdict, name: string): HTMLButtonElement {
+    const [label, key] =
+      verdict === "accept" ? [`Accept the link to ${name}`, "a"] : [`Reject the link to ${name}`, "r"];
+    return h(
+      "button",
+      {
+        type: "button",
+        class: `verdict ${verdict}`,
+        title: `${label} (${key})`,
+        "aria-label": label,
+        "aria-keyshortcuts": key,
+        onclick: () => this.judge(verdict),
+      },
+      icon(verdict),
+    );
+  }
+}

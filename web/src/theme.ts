@@ -1,0 +1,71 @@
+/** Light or dark: as the system has it, or as the reader chose. */
+
+import { h } from "./dom";
+import { icon } from "./icons";
+
+export interface Palette {
+  ink: string;
+  muted: string;
+  faint: string;
+  paper: string;
+  likely: string;
+  middle: string;
+  unlikely: string;
+  accent: string;
+  point: string;
+}
+
+const KEY = "yinyan.theme";
+const system = matchMedia("(prefers-color-scheme: dark)");
+const listeners = new Set<() => void>();
+let palette: Palette | null = null;
+
+function isDark(): boolean {
+  const chosen = document.documentElement.dataset["theme"];
+  return chosen === undefined ? system.matches : chosen === "dark";
+}
+
+function changed(): void {
+  palette = null;
+  for (const listener of listeners) listener();
+}
+
+/** The style sheet's colours, for what is drawn on canvas. */
+export function colours(): Palette {
+  if (palette !== null) return palette;
+  const style = getComputedStyle(document.documentElement);
+  const names = ["ink", "muted", "faint", "paper", "likely", "middle", "unlikely", "accent", "point"] as const;
+  palette = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()])) as never;
+  return palette as unknown as Palette;
+}
+
+export function onThemeChange(listener: () => void): void {
+  listeners.add(listener);
+}
+
+/** Takes up the reader's choice and gives the button that changes it. */
+export function themeButton(): HTMLButtonElement {
+  const chosen = localStorage.getItem(KEY);
+  if (chosen === "dark" || chosen === "light") document.documentElement.dataset["theme"] = chosen;
+  const button = h("button", { type: "button", class: "quiet", id: "theme" });
+  const show = (): void => {
+    const other = isDark() ? "light" : "dark";
+    button.replaceChildren(icon(other));
+    button.setAttribute("aria-label", `Use the ${other} theme`);
+    button.title = `Use the ${other} theme`;
+  };
+  button.addEventListener("click", () => {
+    const other = isDark() ? "light" : "dark";
+    document.documentElement.dataset["theme"] = other;
+    localStorage.setItem(KEY, other);
+    changed();
+  });
+  system.addEventListener("change", changed);
+  onThemeChange(show);
+  show();
+  return button;
+}
+
+export function wantsStillness(): boolean {
+  return matchMedia("(prefers-reduced-motion: reduce)").matches;
+}

@@ -1,0 +1,109 @@
+/** Why a pair scores as it does: its neighbours and how far each moved the score. */
+
+import { api } from "./api";
+import type { Contribution, Explanation } from "./contract";
+import { h } from "./dom";
+import { keyOf, sameId, type Id } from "./ids";
+import { withKey } from "./key_prompt";
+import { nameFor, remember } from "./names";
+import { counted, figure, signed } from "./scales";
+import { failure, loading } from "./states";
+
+const SHOWN = 6;
+
+export interface Share {
+  neighbour: Id | null; // null: all nodes together
+  of: "this node" | "the other" | "both";
+  attracts: boolean;
+  amount: number;
+}
+
+/** What each neighbour did, whichever end it belongs to: a common neighbour is one, with the sum of both its amounts. */
+export function sharesOf(contributions: readonly Contribution[], source: Id): Share[] {
+  const shares = new Map<string, Share>();
+  for (const { end, neighbour, kind, amount } of contributions) {
+    const attracts = kind !== "repels";
+    const key = `${attracts} ${neighbour === null ? "" : keyOf(neighbour)}`;
+    const of = sameId(end, source) ? "this node" : "the other";
+    const before = shares.get(key);
+    if (before === undefined) shares.set(key, { neighbour, of, attracts, amount });
+    else shares.set(key, { ...before, of: before.of === of ? of : "both", amount: before.amount + amount });
+  }
+  return [...shares.values()];
+}
+
+/** The largest shares, the sum of the rest, and how many these are. */
+export function largest(shares: readonly Share[], count = SHOWN): [Share[], number, number] {
+  const ordered = [...shares].sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount));
+  const rest = ordered.slice(count);
+  return [ordered.slice(0, count), rest.reduce((sum, { amount }) => sum + amount, 0), rest.length];
+}
+
+function bar(amount: number, greatest: number): HTMLElement {
+  const fill = h("span", { class: amount < 0 ? "lowers" : "raises" });
+  fill.style.width = `${greatest === 0 ? 0 : (50 * Math.abs(amount)) / greatest}%`;
+  return h("span", { class: "balance", "aria-hidden": "true" }, fill);
+}
+
+function row(name: string, role: string, amount: number, greatest: number): HTMLElement {
+  return h(
+    "tr",
+    {},
+    h("th", { scope: "row" }, h("span", { class: "name" }, name), h("span", { class: "small" }, role)),
+    h("td", {}, bar(amount, greatest)),
+    h("td", { class: "number" }, signed(amount)),
+  );
+}
+
+function roleOf({ neighbour, of, attracts }: Share): string {
+  if (neighbour === null) return `pushed away from ${of}`;
+  return `${attracts ? "link" : "no link"} of ${of}`;
+}
+
+function told(explanation: Explanation): HTMLElement {
+  const { score, score_alone, contributions, source, base_rate } = explanation;
+  const [shown, rest, count] = largest(sharesOf(contributions, source));
+  const greatest = Math.max(Math.abs(rest), ...shown.map(({ amount }) => Math.abs(amount)), 0);
+  const body = shown.map((one) =>
+    row(one.neighbour === null ? "All other nodes" : nameFor(one.neighbour), roleOf(one), one.amount, greatest),
+  );
+  if (count > 0) body.push(row(counted(count, "smaller one"), "together", rest, greatest));
+  const rate = base_rate === null ? "" : ` Its probability is stated for a base rate of ${figure(base_rate, 2)}.`;
+  return h(
+    "div",
+    { class: "why" },
+    h(
+      "p",
+      {},
+      "The score is ",
+      h("strong", {}, figure(score)),
+      ". Without any neighbour it would be ",
+      h("strong", {}, figure(score_alone)),
+      body.length === 0 ? "." : "; this is what moved it.",
+      rate,
+    ),
+    body.length > 0 &&
+      h("table", { "aria-label": "Neighbours and how far each moved the score" }, h("tbody", {}, ...body)),
+  );
+}
+
+/** An element that fetches its explanation and shows it. */
+export function whyOf(source: Id, target: Id): HTMLElement {
+  const place = h("div", { class: "why-place" });
+  const load = async (): Promise<void> => {
+    place.replaceChildren(loading("the explanation", 3));
+    try {
+      const [explanation] = await withKey(() =>
+        Promise.all([
+          api.explain([source, target]),
+          api.node(target, 100, 0).then(({ neighbours }) => remember(neighbours)),
+        ]),
+      );
+      place.replaceChildren(told(explanation));
+    } catch (error) {
+      place.replaceChildren(failure(error, () => void load(), "h3"));
+    }
+  };
+  void load();
+  return place;
+}
