@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import common
-from retrieval_peers import faiss_flat, pyg_mips, torch_loop
+from retrieval_peers import pyg_approximate, pyg_flat, torch_loop
 from trained import Trained, trained
 from yinyan import Graph
 from yinyan.retrieval.budgets import Budget, ladder, recall_of
@@ -98,9 +98,9 @@ def of_kind(kind: str, model: Trained, recall: float, *, curves: bool) -> dict[s
     }
     counts = {"exact": len(few), "search": BATCH, "single": 1, "loop": 2}
     if kind == "mips":
-        peer, flat = pyg_mips(y), faiss_flat(y)
-        tasks |= {"pyg": lambda: peer(y[asked], K), "faiss_flat": lambda: flat(y[few], K)}
-        counts |= {"pyg": BATCH, "faiss_flat": len(few)}
+        peer, flat = pyg_approximate(y), pyg_flat(y)
+        tasks |= {"pyg": lambda: peer(y[asked], K), "pyg_flat": lambda: flat(y[few], K)}
+        counts |= {"pyg": BATCH, "pyg_flat": len(few)}
     times = common.Times()
     times.run(tasks, 3)
     ms = {name: 1e3 * times.least(name) / counts[name] for name in tasks}
@@ -124,7 +124,7 @@ def of_kind(kind: str, model: Trained, recall: float, *, curves: bool) -> dict[s
         kept = [set(row[row != source].tolist()) for row, source in zip(got, asked, strict=False)]
         found |= {
             "pyg_ms": ms["pyg"],
-            "faiss_flat_ms": ms["faiss_flat"],
+            "pyg_flat_ms": ms["pyg_flat"],
             "pyg_recall": float(np.mean([len(k & set(t.rows.tolist())) / K for k, t in zip(kept, truth, strict=True)])),
         }
     if curves:
@@ -142,7 +142,14 @@ def curve(index: Index, rows: Snapshot, asked: np.ndarray, truth: Sequence[Any])
         tried, times = search.with_effort(effort), common.Times()
         times.run({"search": lambda tried=tried: tried.top_k(rows, asked, K)}, 2, warm_up=0)
         recall = recall_of(tried.top_k(rows, asked[:64], K), truth)
-        drawn.append({"probes": effort.probes, "rounds": effort.rounds, "recall": recall, "ms": 1e3 * times.least("search") / BATCH})
+        drawn.append(
+            {
+                "probes": effort.probes,
+                "rounds": effort.rounds,
+                "recall": recall,
+                "ms": 1e3 * times.least("search") / BATCH,
+            }
+        )
         if recall > 0.9999:
             break
     return drawn
@@ -175,7 +182,9 @@ def draw(path: Path, results: Sequence[dict[str, Any]]) -> None:
         for r in results:
             points = r.get(f"{kind}_curve", ())
             if points:
-                axes.semilogx([p["ms"] for p in points], [p["recall"] for p in points], "o-", label=f"{r['nodes']:,} nodes")
+                axes.semilogx(
+                    [p["ms"] for p in points], [p["recall"] for p in points], "o-", label=f"{r['nodes']:,} nodes"
+                )
         axes.set(title={"flashlight": "Flashlight", "mips": "MIPS"}[kind], xlabel="ms a node", ylabel="recall@100")
         axes.legend(fontsize=8)
     for axes in (left, middle, right):

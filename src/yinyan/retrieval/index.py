@@ -101,6 +101,11 @@ class Index:
     def __repr__(self) -> str:
         return str(self.metadata) + (f"\n{self.advice}" if self.advice else "")
 
+    @property
+    def search(self) -> ExactSearch | Probing:
+        """What answers."""
+        return self._state.search
+
     # -- asking --------------------------------------------------------------------------------------------
 
     def recommend(

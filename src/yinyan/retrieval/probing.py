@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.decoder import Decoder
+from yinyan.retrieval import kernels
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, best, left_out_of
 from yinyan.retrieval.folding import Scorer
 from yinyan.retrieval.lists import Lists
@@ -66,6 +67,8 @@ class Found:
     def joined(self, rows: Rows, scores: Scores, keep: int) -> Found:
         """With more candidates, each row once; the `keep` best stay, equal ones in the order of rows."""
         rows, scores = np.concatenate([self.rows, rows], axis=1), np.concatenate([self.scores, scores], axis=1)
+        if kernels.library() is not None:
+            return Found(*kernels.keep_best(rows, scores, keep))
         order = np.argsort(rows, axis=1, kind="stable")
         rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
         scores[:, 1:][rows[:, 1:] == rows[:, :-1]] = -np.inf
@@ -87,7 +90,7 @@ class Permitted(NamedTuple):
     def of(cls, rows: Snapshot, pool: Rows | None) -> Permitted:
         """Those of a pool, or all that are not removed."""
         if pool is None:
-            return cls(rows.is_stale if rows.churn else None, None, int(rows.num_rows - rows.is_removed.sum()))
+            return cls(rows.is_stale if rows.churn else None, None, rows.num_rows - rows.num_removed)
         outside = np.ones(rows.num_rows, dtype=bool)
         outside[pool] = False
         return cls(outside | rows.is_stale, outside, int((~outside & ~rows.is_removed).sum()))
@@ -144,8 +147,7 @@ class Probing:
         left_out: Sequence[Rows],
     ) -> Rows:
         """(sources, ·) rows of the largest products with the queries; -1 fills up."""
-        cells = self.lists.probes(queries, probes)
-        found = self.lists.search(queries, cells, count, permitted.is_passed, left_out)
+        found = self.lists.search(queries, probes, count, permitted.is_passed, left_out)
         if rows.extra_rows.size:
             products = queries @ points_of(self.decoder, rows.extra).t()
             if permitted.is_outside is not None:

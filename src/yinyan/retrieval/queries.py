@@ -7,6 +7,7 @@ from torch import Tensor
 
 from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
 from yinyan.errors import SettingsError
+from yinyan.retrieval.folding import dot_queries
 
 __all__ = ["check_covered", "check_linear", "is_covered", "is_linear", "points_of", "queries_at"]
 
@@ -65,6 +66,8 @@ def queries_at(decoder: Decoder, own: Tensor, at: Tensor) -> Tensor:
     """
     if isinstance(decoder, DistanceDecoder):
         return _distance_queries(decoder, own, at)
+    if isinstance(decoder, DotDecoder) and decoder.structure is None:
+        return dot_queries(decoder, own).detach()
     with torch.enable_grad():
         places = at.detach().clone().requires_grad_()
         total = decoder(own.detach()[:, None], places).sum()

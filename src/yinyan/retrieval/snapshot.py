@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +42,12 @@ class Snapshot:
         """How many rows there are, removed ones counted."""
         return self.is_stale.size
 
-    @property
+    @functools.cached_property
+    def num_removed(self) -> int:
+        """How many rows are removed."""
+        return int(self.is_removed.sum())
+
+    @functools.cached_property
     def churn(self) -> float:
         """Rows changed, added or removed since the build, as a share of those that were built."""
         return int(self.is_stale.sum()) / max(1, self.base.shape[0])
@@ -50,6 +56,8 @@ class Snapshot:
         """(len(rows), row) as they are now."""
         n = self.base.shape[0]
         if not self.extra_rows.size:
+            if self.base.device.type == "cpu":  # a few rows are no work for several threads
+                return torch.from_numpy(self.base.numpy()[rows])
             return self.base[torch.from_numpy(rows).to(self.base.device)]
         found = self.base[torch.from_numpy(np.minimum(rows, n - 1)).to(self.base.device)]
         changed = np.flatnonzero(self.is_stale[rows])
