@@ -60,6 +60,11 @@ class IndexMetadata:
     fingerprint: str  # of decoder and embeddings
     seed: int
 
+    @property
+    def error(self) -> float:
+        """A bound of the standard error of the measured recall."""
+        return math.sqrt(self.recall * (1 - self.recall) / max(1, self.sample))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
@@ -162,7 +167,7 @@ class Index:
         promised, state = self.metadata.promised_recall, self._state
         if self.metadata.effort is None:
             return None
-        if promised is not None and self.metadata.recall < promised:
+        if promised is not None and self.metadata.recall + self.metadata.error < promised:
             return f"recall is {self.metadata.recall:.4f}, below the {promised:g} asked for: call rebuild()"
         if state.rows.churn - state.measured_churn >= _CHURN:
             return (

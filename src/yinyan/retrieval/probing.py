@@ -13,7 +13,7 @@ from torch import Tensor
 
 from yinyan.decoder import Decoder
 from yinyan.retrieval import kernels
-from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, best, left_out_of
+from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, left_out_of
 from yinyan.retrieval.folding import Scorer
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.queries import points_of
@@ -63,6 +63,11 @@ class Found:
         rows, scores = _wider(self.rows, width, -1), _wider(self.scores, width, -np.inf)
         rows[places], scores[places] = _wider(others.rows, width, -1), _wider(others.scores, width, -np.inf)
         return Found(rows, scores)
+
+    def best(self, k: int) -> list[TopK]:
+        """The k best of each source."""
+        counts = np.minimum((self.rows >= 0).sum(1), k).tolist()
+        return [TopK(self.rows[i, :c].copy(), self.scores[i, :c].copy()) for i, c in enumerate(counts)]
 
     def joined(self, rows: Rows, scores: Scores, keep: int) -> Found:
         """With more candidates, each row once; the `keep` best stay, equal ones in the order of rows."""
@@ -122,7 +127,7 @@ class Probing:
             part = sources[first : first + _TOGETHER]
             left_out = [left_out_of(int(s), excluded) for s in part]
             together = self._search(rows, part, k, permitted, left_out)
-            for place, top in enumerate(self._finished(rows, part, together, k)):
+            for place, top in enumerate(together.best(k)):
                 short = top.rows.size < k and top.rows.size < permitted.number - left_out[place].size
                 if short:  # too few in the cells: the rest of the answer is elsewhere
                     top = self._exact.top_k(rows, part[place : place + 1], k, excluded, pool)[0]
@@ -134,8 +139,8 @@ class Probing:
         raise NotImplementedError
 
     def _count(self, k: int) -> int:
-        """Candidates of a round: in proportion to k, never fewer than it asks for."""
-        return max(2 * k, self.effort.candidates * k // 100, min(64, self.effort.candidates))
+        """Candidates of a round: in proportion to k, but a quarter at least, and always twice as many as asked for."""
+        return max(2 * k, int(self.effort.candidates * max(0.25, k / 100)))
 
     def candidates(
         self,
@@ -166,21 +171,6 @@ class Probing:
         flat = np.maximum(candidates, 0).ravel()
         gathered, places = rows.gather(flat), np.arange(flat.size).reshape(candidates.shape)
         return self.scorer.candidates(gathered, own, np.where(candidates < 0, -1, places))
-
-    def _finished(self, rows: Snapshot, sources: Rows, found: Found, k: int) -> list[TopK]:
-        """The k best of each source, by canonical scores."""
-        counts = (found.rows >= 0).sum(1)
-        if self.scorer.candidates_are_canonical(rows.base):
-            return [
-                TopK(found.rows[i, : min(k, c)].copy(), found.scores[i, : min(k, c)].copy())
-                for i, c in enumerate(counts.tolist())
-            ]
-        own, made = rows.gather(sources), []
-        for place, count in enumerate(counts.tolist()):
-            chosen = np.sort(found.rows[place, : min(count, k + 16)])
-            gathered = rows.gather(chosen)
-            made.append(best(chosen, self.scorer.canonical(gathered, own[place], np.arange(chosen.size)), k))
-        return made
 
 
 def _wider(array: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
