@@ -16,7 +16,7 @@ from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
 from yinyan.retrieval import kernels
 from yinyan.sketches import NUM_ESTIMATES
 
-__all__ = ["Scorer", "dot_queries"]
+__all__ = ["Scorer", "dot_queries", "mapped_sources"]
 
 _BLOCK_FLOATS = 1 << 19  # intermediate numbers at a time: 2 MB stay in the second cache
 
@@ -90,14 +90,12 @@ class Scorer:
 
     def _weights(self, own: Tensor) -> Tensor:
         """(sources, ·) the first layer W diag(y_i S) Tᵀ of each source in the kernel's panels; then a residual's."""
-        decoder, own = self.decoder, own[:, : self.decoder.size]
-        if decoder.source_map is not None:
-            own = own @ decoder.source_map
+        own = mapped_sources(self.decoder, own)
         parts = [self._panels * own[:, None, :, None]]
         if self._kernel.residual:
-            parts.append((_output(decoder).weight * own)[:, None, :, None])
-        if decoder.target_map is not None:
-            parts = [decoder.target_map @ part for part in parts]
+            parts.append((_output(self.decoder).weight * own)[:, None, :, None])
+        if self.decoder.target_map is not None:
+            parts = [(self.decoder.target_map.double() @ part.double()).float() for part in parts]
         return parts[0].flatten(1) if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
 
     @functools.cached_property
@@ -183,10 +181,16 @@ def _fold_dot(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
 
 def dot_queries(decoder: Decoder, own: Tensor) -> Tensor:
     """(sources, d) vectors whose products with embeddings are scores, but for the bias."""
-    queries = own[:, : decoder.size]
-    if decoder.source_map is not None and decoder.target_map is not None:
-        queries = queries @ decoder.source_map @ decoder.target_map.t()
+    queries = mapped_sources(decoder, own)
+    if decoder.target_map is not None:
+        queries = (queries.double() @ decoder.target_map.double().t()).to(queries)
     return queries * decoder.log_scale.exp()  # type: ignore[operator]
+
+
+def mapped_sources(decoder: Decoder, own: Tensor) -> Tensor:
+    """(sources, d) embeddings after the source's map; by double precision, so that they do not tell their company."""
+    own = own[:, : decoder.size]
+    return own if decoder.source_map is None else (own.double() @ decoder.source_map.double()).to(own)
 
 
 def _fold_distance(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:

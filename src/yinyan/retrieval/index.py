@@ -26,7 +26,7 @@ from yinyan.retrieval.flashlight import FlashlightSearch
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.mips import MipsSearch
 from yinyan.retrieval.probing import Effort, Probing
-from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of
+from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.snapshot import Snapshot, checked_rows
 
 __all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint", "search_of"]
@@ -250,7 +250,8 @@ def build_index(
     cells = _num_cells(y.shape[0])
     _check_memory(y, cells, budget)
     tell(f"{chosen}: {y.shape[0]:,} nodes into {cells:,} cells")
-    lists = Lists.build(points_of(decoder, y), cells, seed)
+    some = rows.gather(np.random.default_rng(seed).choice(y.shape[0], min(y.shape[0], 512), replace=False))
+    lists = Lists.build(points_of(decoder, y), cells, seed, queries_at(decoder, some, some[:, None]))
     search = search_of(chosen, decoder, lists, Effort(1, 1))
     drawn = Sample.draw(exact, rows, 2 * sample, budget.k, excluded, seed)
     half = max(1, drawn.sources.size // 2)

@@ -28,6 +28,7 @@ Rows = NDArray[np.int64]
 class Lists:
     """Rows as bytes, cell by cell, in groups of sixteen whose columns stand four by four (a processor's habit)."""
 
+    weights: NDArray[np.float32]  # (columns,) by which points are multiplied and queries divided
     centres: NDArray[np.float32]  # (cells, columns)
     lows: NDArray[np.float32]  # (columns,) what the byte 0 stands for
     steps: NDArray[np.float32]  # (columns,) what a byte more stands for
@@ -36,8 +37,14 @@ class Lists:
     starts: Rows  # (cells + 1,) in groups
 
     @classmethod
-    def build(cls, points: Tensor, num_cells: int, seed: int) -> Lists:
-        """Lists of all (n, d) points."""
+    def build(cls, points: Tensor, num_cells: int, seed: int, queries: Tensor | None = None) -> Lists:
+        """Lists of all (n, d) points.
+
+        Cells are of points that matter alike to queries such as the given ones: a column counts as much as they say.
+        """
+        weights = torch.ones(points.shape[1]) if queries is None else _weights_of(queries)
+        if queries is not None:
+            points = points * weights
         centres = centres_of(points, num_cells, seed)
         cell = nearest_centres(points, centres)
         lows, steps = _range_of(points)
@@ -49,12 +56,17 @@ class Lists:
         rows = np.full(int(starts[-1]) * GROUP, -1, dtype=np.int32)
         rows[places] = order
         codes = _codes(points, rows, lows, steps)
-        return cls(centres.cpu().numpy(), lows.numpy(), steps.numpy(), codes, rows.reshape(-1, GROUP), starts)
+        return cls(
+            weights.numpy(), centres.cpu().numpy(), lows.numpy(), steps.numpy(), codes, rows.reshape(-1, GROUP), starts
+        )
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in (self.centres, self.lows, self.steps, self.codes, self.rows, self.starts))
+        return sum(
+            array.nbytes
+            for array in (self.weights, self.centres, self.lows, self.steps, self.codes, self.rows, self.starts)
+        )
 
     def search(
         self,
@@ -69,7 +81,7 @@ class Lists:
         Those are the `probes` cells whose centres have the largest products. Rows marked in `is_stale` are passed over,
         and those sorted ones that are left out for each query.
         """
-        digits = self._digits(queries.numpy())
+        digits = self._digits(np.divide(queries.numpy(), self.weights, dtype=np.float32))
         cells = self._best_cells(digits, min(probes, len(self.centres)))
         return _scanned(self.codes, self.rows, self.starts, is_stale, digits, cells, count, left_out)
 
@@ -134,6 +146,12 @@ def _scanned(
         kept = np.lexsort((listed, -sums))[:count]
         found[place, : kept.size] = listed[kept]
     return found
+
+
+def _weights_of(queries: Tensor) -> Tensor:
+    """(columns,) the root mean square of what queries multiply each column with; never nothing."""
+    sizes = queries.float().square().mean(0).sqrt()
+    return sizes.clamp_(min=1e-3 * float(sizes.max().clamp(min=1e-30)))
 
 
 def _range_of(points: Tensor) -> tuple[Tensor, Tensor]:
