@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -44,7 +45,23 @@ def tuned_faiss() -> Any:
     faiss.omp_set_num_threads(torch.get_num_threads())
     if faiss.cvar.distance_compute_blas_threshold != 20 or faiss.omp_get_max_threads() != torch.get_num_threads():
         raise RuntimeError("faiss did not take its settings")
+    taken = _blas_core()
+    if taken is not None and taken.lower() != os.environ.get("OPENBLAS_CORETYPE", taken).lower():
+        raise RuntimeError(f"faiss's BLAS computes as on {taken}: it was loaded before OPENBLAS_CORETYPE was set")
     return faiss
+
+
+def _blas_core() -> str | None:
+    """The processor that the BLAS within faiss's wheel computes for; None where it cannot be asked."""
+    maps = Path("/proc/self/maps")
+    lines = maps.read_text().splitlines() if maps.exists() else []
+    found = {line.split(maxsplit=5)[5] for line in lines if "faiss" in line and "openblas" in line.lower()}
+    for path in found:
+        name = getattr(ctypes.CDLL(path), "openblas_get_corename", None)
+        if name is not None:
+            name.restype = ctypes.c_char_p
+            return str(name().decode())
+    return None
 
 
 def pyg_flat(y: Tensor) -> Peer:
