@@ -65,6 +65,12 @@ def main() -> None:
     common.print_machine(common.machine())
     names = [name for name in results[0] if not name.endswith("curve")]
     common.print_table(["", *map(str, sizes)], [[name, *(r.get(name) for r in results)] for name in names])
+    print("\nNodes a second, k = 100:")
+    rates = {"torch loop": "flashlight_loop_ms", "exact": "flashlight_exact_ms", "Flashlight": "flashlight_ms"}
+    rates |= {"dot, torch loop": "mips_loop_ms", "dot, exact": "mips_exact_ms", "dot, MIPS": "mips_ms"}
+    rates |= {"dot, PyG's MIPS, exact": "pyg_flat_ms", "dot, PyG's MIPS, approximate": "pyg_ms"}
+    lines = [[name, *(1e3 / r[key] if key in r else None for r in results)] for name, key in rates.items()]
+    common.print_table(["", *map(str, sizes)], lines)
     for name, value in figures.items():
         print(f"{name.replace('_', ' ')}: {value:.3f}")
 

@@ -89,7 +89,7 @@ class ExactSearch:
                 running.add(np.arange(first, last), scores)
             if rows.extra_rows.size:
                 scores = self.scorer.scores(rows.extra, own)
-                scores[np.isin(rows.extra_rows, left_out)] = -np.inf
+                scores[rows.extra_places(left_out)] = -np.inf
                 running.add(rows.extra_rows, scores)
             found, error = running.settled(lambda chosen: self._canonical(rows, own, chosen))
             if 4 * error <= tolerance * running.scale or not tolerance:

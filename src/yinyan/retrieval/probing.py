@@ -158,7 +158,7 @@ class Probing:
             if permitted.is_outside is not None:
                 products[:, torch.from_numpy(permitted.is_outside[rows.extra_rows])] = -torch.inf
             for place, out in enumerate(left_out):
-                products[place, torch.from_numpy(np.isin(rows.extra_rows, out))] = -torch.inf
+                products[place, torch.from_numpy(rows.extra_places(out))] = -torch.inf
             top = products.topk(min(count, rows.extra_rows.size), dim=1)
             more = np.where(top.values.isneginf().numpy(), -1, rows.extra_rows[top.indices.numpy()])
             found = np.concatenate([found, more], axis=1)
@@ -168,9 +168,10 @@ class Probing:
         """(sources, ·) exact scores of candidates."""
         if not rows.extra_rows.size:
             return self.scorer.candidates(rows.base, own, candidates)
-        flat = np.maximum(candidates, 0).ravel()
-        gathered, places = rows.gather(flat), np.arange(flat.size).reshape(candidates.shape)
-        return self.scorer.candidates(gathered, own, np.where(candidates < 0, -1, places))
+        changed = rows.is_stale[np.maximum(candidates, 0)] & (candidates >= 0)
+        places = np.searchsorted(rows.extra_rows, candidates).clip(max=rows.extra_rows.size - 1)
+        older = self.scorer.candidates(rows.base, own, np.where(changed, -1, candidates))
+        return np.maximum(older, self.scorer.candidates(rows.extra, own, np.where(changed, places, -1)))
 
 
 def _wider(array: NDArray[Any], width: int, fill: float) -> NDArray[Any]:

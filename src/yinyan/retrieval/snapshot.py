@@ -67,6 +67,11 @@ class Snapshot:
             found[torch.from_numpy(changed[there])] = self.extra[torch.from_numpy(places[there])]
         return found
 
+    def extra_places(self, rows: Rows) -> Rows:
+        """Where in `extra` the newer versions of some rows stand, for those that have one."""
+        places = np.searchsorted(self.extra_rows, rows).clip(max=max(0, self.extra_rows.size - 1))
+        return places[self.extra_rows[places] == rows] if self.extra_rows.size else places[:0]
+
     def updated(self, rows: Any, embeddings: Any) -> Snapshot:
         """With other rows in place of these, or new ones: all that are beyond the last must be given."""
         chosen = checked_rows(rows, None)
