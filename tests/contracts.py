@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,9 +14,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.decoder import Decoder, build_decoder
+from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
+from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.index_store import load_index
+from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import DecoderSettings
+from yinyan.sketches import sketch_width
 
 
 class DecoderContract:
@@ -314,3 +322,260 @@ def distances(first: NDArray[np.float32], second: NDArray[np.float32]) -> NDArra
     """Between the rows of two matrices, as a share of the first's own spread about its mean."""
     spread = np.linalg.norm(first - first.mean(0), axis=1).mean()
     return np.asarray(np.linalg.norm(first - second, axis=1) / spread)
+
+
+def clustered_rows(count: int, size: int, *, clusters: int = 12, seed: int = 0) -> Tensor:
+    """Embeddings as training leaves them: groups of similar rows, some longer than others."""
+    generator = torch.Generator().manual_seed(seed)
+    centres = torch.randn(clusters, size, generator=generator)
+    member = torch.randint(clusters, (count,), generator=generator)
+    lengths = 0.7 + 0.6 * torch.rand(count, 1, generator=generator)
+    return (centres[member] + 0.4 * torch.randn(count, size, generator=generator)) * lengths
+
+
+class IndexContract:
+    """Finds what brute force finds, as often as it says; one by one or together; after every change."""
+
+    kind: str  # of the index
+    decoder_kind = "hadamard"
+    options: ClassVar[dict[str, Any]] = {}
+    sketch_size = 0
+    count, size, k = 3000, 16, 10
+
+    @classmethod
+    def decoder(cls, *, directed: bool = False) -> Decoder:
+        """One that has learned to tell near rows from far ones, as an index may expect of its model."""
+        return copy.deepcopy(cls._learned(directed))
+
+    @classmethod
+    @functools.cache
+    def _learned(cls, directed: bool) -> Decoder:
+        torch.manual_seed(3)
+        settings = DecoderSettings(**{"kind": cls.decoder_kind, "width": 24, **cls.options})
+        made = build_decoder(settings, cls.size, directed=directed, sketch_size=cls.sketch_size)
+        y = cls.rows(400)
+        near = torch.cdist(y[:, : cls.size], y[:, : cls.size]).fill_diagonal_(torch.inf).argmin(1)
+        optimizer = torch.optim.Adam(made.parameters(), lr=0.01)
+        for _ in range(40):
+            far = torch.randint(400, (400,))
+            loss = torch.nn.functional.softplus(torch.cat([-made(y, y[near]), made(y, y[far])])).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return made.requires_grad_(False)
+
+    @classmethod
+    def rows(cls, count: int | None = None, seed: int = 0) -> Tensor:
+        y = clustered_rows(count or cls.count, cls.size, seed=seed)
+        if not cls.sketch_size:
+            return y
+        return torch.cat([y, clustered_rows(len(y), sketch_width(cls.sketch_size), seed=seed + 1) * 0.3], dim=1)
+
+    @classmethod
+    def graph(cls, **options: Any) -> Graph:
+        pairs = np.random.default_rng(5).integers(0, cls.count, (2000, 2))
+        pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+        return Graph.from_arrays(pairs, ids=[f"n{row}" for row in range(cls.count)], **options)
+
+    @classmethod
+    def build(cls, *, graph: Graph | None = None, directed: bool = False, **options: Any) -> Index:
+        budget = Budget(**{"recall": 0.9, "k": cls.k, **options})
+        graph = graph or cls.graph()
+        return build_index(graph, cls.decoder(directed=directed), cls.rows(), kind=cls.kind, budget=budget, sample=16)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def index(cls) -> Index:
+        return cls.build()
+
+    @staticmethod
+    def truth(decoder: Decoder, y: Tensor, source: int, allowed: set[int], k: int) -> list[int]:
+        rows = sorted(allowed - {source})
+        scores = decoder.double()(y[source].double(), y[rows].double()).float().tolist()
+        decoder.float()
+        return [row for _, row in sorted(zip(scores, rows, strict=True), key=lambda pair: (-pair[0], pair[1]))[:k]]
+
+    def recall(self, index: Index, y: Tensor, sources: list[int], allowed: set[int]) -> float:
+        found = index.top_k(np.array(sources), self.k, pool=np.array(sorted(allowed)))
+        exact = [self.truth(self.decoder(), y, source, allowed, self.k) for source in sources]
+        shares = [len(set(top.rows.tolist()) & set(best)) / len(best) for top, best in zip(found, exact, strict=True)]
+        return float(np.mean(shares))
+
+    def test_recall_is_what_it_says(self, index: Index) -> None:
+        sources = np.arange(7, self.count, 60)
+        found = index.top_k(sources, self.k)
+        exact = [self.truth(self.decoder(), self.rows(), int(s), set(range(self.count)), self.k) for s in sources]
+        shares = [len(set(top.rows.tolist()) & set(best)) / self.k for top, best in zip(found, exact, strict=True)]
+        assert np.mean(shares) >= 0.9 - 0.05
+        assert index.metadata.recall >= 0.9 - 0.05
+        assert self.kind == index.metadata.kind
+
+    def test_scores_are_the_decoders(self, index: Index) -> None:
+        y, decoder = self.rows(), self.decoder()
+        for source, top in zip((3, 900), index.top_k([3, 900], self.k), strict=True):
+            np.testing.assert_allclose(top.scores, decoder(y[source], y[top.rows]).numpy(), atol=1e-4)
+            assert (np.diff(top.scores) <= 0).all()
+            assert source not in top.rows
+
+    def test_together_or_one_by_one(self, index: Index) -> None:
+        sources = np.arange(0, 300, 7)
+        for source, top in zip(sources, index.top_k(sources, self.k), strict=True):
+            alone = index.top_k(np.array([source]), self.k)[0]
+            assert np.array_equal(top.rows, alone.rows)
+            assert np.array_equal(top.scores, alone.scores)
+
+    def test_recommends_in_the_callers_ids_and_nothing_known(self, index: Index) -> None:
+        graph = self.graph()
+        hub = int(np.bincount(graph.edges.ravel()).argmax())
+        found = index.recommend([f"n{hub}", "n5"], k=self.k)
+        assert len(found) == 2 * self.k and found.ranks.tolist() == [*range(1, self.k + 1)] * 2
+        rows = {int(target[1:]) for source, target, _, _ in found if source == f"n{hub}"}
+        assert rows.isdisjoint({hub, *graph.neighbours(hub).tolist()})
+        best = index.top_k([hub], 3)[0].rows
+        some = Graph.from_arrays(np.stack([np.full(3, hub), best], axis=1), ids=graph.ids)
+        fresh = Index(some, self.decoder(), Snapshot.of(self.rows()), index.search, index.metadata)
+        assert {f"n{row}" for row in best}.isdisjoint(fresh.recommend(f"n{hub}", 5).targets)
+        assert f"n{best[0]}" == fresh.recommend(f"n{hub}", 1, known=True).targets[0]
+
+    def test_candidates_can_be_restricted(self, index: Index) -> None:
+        few = [f"n{row}" for row in range(40, 60)]
+        assert set(index.recommend("n2", 50, among=few, known=True).targets) == set(few)
+        for where in (lambda node: int(node[1:]) % 3 == 0, np.arange(self.count) % 3 == 0):
+            found = index.recommend(["n2", "n8"], 7, where=where)
+            assert len(found) == 14 and all(int(target[1:]) % 3 == 0 for target in found.targets)
+        both = index.recommend("n2", 30, among=few, where=lambda node: node < "n45", known=True)
+        assert set(both.targets) == {"n40", "n41", "n42", "n43", "n44"}
+        assert len(index.recommend("n2", 5, among=[])) == len(index.recommend([], 5)) == 0
+        with pytest.raises(InputError, match="3,000 booleans"):
+            index.recommend("n2", where=np.ones(5, dtype=bool))
+
+    def test_never_short(self, index: Index) -> None:
+        """A question that the cells do not answer is answered by looking at all."""
+        everyone = index.top_k([4], self.count)[0].rows
+        assert set(everyone.tolist()) == set(range(self.count)) - {4}
+        near = index.top_k([4], 200)[0].rows
+        left = index.top_k([4], 9, lambda source: np.setdiff1d(np.arange(self.count), [11, 22, 33]))[0]
+        assert set(left.rows.tolist()) == {11, 22, 33}
+        assert near.size == 200
+        nobody = index.top_k([4], 3, lambda source: np.arange(self.count))[0]
+        assert nobody.rows.size == nobody.scores.size == 0
+
+    def test_bad_questions(self, index: Index) -> None:
+        for k in (0, -1, 2.5, True):
+            with pytest.raises(InputError, match="'k' needs to be a positive integer"):
+                index.recommend("n1", k)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"row 3,000 is not among the 3,000 rows"):
+            index.top_k([3000], 2)
+        with pytest.raises(UnknownNodeError, match="node 'nobody'"):
+            index.recommend("nobody")
+
+    def test_numbers_that_are_none_are_refused(self, index: Index) -> None:
+        y = self.rows()
+        y[17, 2] = torch.nan
+        with pytest.raises(InputError, match="1 rows hold NaN or infinity, the first is row 17"):
+            build_index(self.graph(), self.decoder(), y, kind=self.kind)
+        with pytest.raises(InputError, match="the first is row 17"):
+            index.update([17], y[17:18])
+
+    def test_other_sides_of_a_bipartite_graph(self) -> None:
+        pairs = np.random.default_rng(1).integers(0, 1400, (900, 2))
+        graph = Graph.from_table({"a": pairs[:, 0], "b": pairs[:, 1] + 1400}, bipartite=True)
+        y = self.rows(graph.num_nodes)
+        budget = Budget(recall=0.8, k=self.k)
+        index = build_index(graph, self.decoder(), y, kind=self.kind, budget=budget, sample=8)
+        sides = dict(zip(graph.ids.take(range(graph.num_nodes)), graph.sides.tolist(), strict=True))
+        found = index.recommend(graph.ids.take([0, graph.num_nodes - 1, 1]), 5)
+        assert len(found) == 15
+        assert all(sides[r.source] != sides[r.target] for r in found)
+
+    def test_direction(self) -> None:
+        graph = self.graph(directed=True)
+        index = self.build(graph=graph, directed=True)
+        y, decoder = self.rows(), self.decoder(directed=True)
+        found = [index.top_k([s], self.k)[0].rows.tolist() for s in (1, 50, 700)]
+        exact = [self.truth(decoder, y, s, set(range(self.count)), self.k) for s in (1, 50, 700)]
+        assert np.mean([len(set(f) & set(e)) / self.k for f, e in zip(found, exact, strict=True)]) >= 0.7
+        source, target = graph.edges[0]
+        assert graph.ids[target] not in index.recommend(graph.ids[source], 100).targets
+
+    def test_changes_count_at_once(self) -> None:
+        index, y = self.build(), self.rows()
+        before = index.top_k([5], 4)[0].rows.tolist()
+        index.remove(before[:1])
+        assert index.top_k([5], 3)[0].rows.tolist() == before[1:]
+        with pytest.raises(InputError, match="was removed"):
+            index.top_k(before[:1], 3)
+        index.update(before[:1], y[before[:1]])
+        assert index.top_k([5], 4)[0].rows.tolist() == before
+        index.update([self.count, 77], torch.stack([y[before[0]], y[before[0]]]))
+        found = index.top_k([5], 6)[0]
+        assert {before[0], 77, self.count} <= set(found.rows.tolist())
+        tied = found.rows[np.isin(found.rows, [before[0], 77, self.count])]
+        assert tied.tolist() == sorted(tied.tolist()), "equal scores in the order of rows"
+        assert index.recommend("n5", 3).targets, "a row without an id is nobody's recommendation"
+        assert len(index.recommend("n5", self.count, known=True)) == self.count - 1
+        with pytest.raises(InputError, match="row 3,001 is missing"):
+            index.update([self.count + 2], y[:1])
+        with pytest.raises(InputError, match="needs the shape"):
+            index.update([1, 2], y[:1])
+        with pytest.raises(InputError, match="names a row twice"):
+            index.update([1, 1], y[:2])
+
+    def test_a_tenth_of_churn(self) -> None:
+        index, y = self.build(), self.rows()
+        assert index.advice is None
+        rng = np.random.default_rng(2)
+        moved = rng.choice(self.count, 200, replace=False)
+        y[moved] = self.rows(200, seed=9)
+        gone = np.setdiff1d(rng.choice(self.count, 140, replace=False), moved)
+        index.update(moved, y[moved])
+        index.remove(gone)
+        assert index.churn == pytest.approx((200 + gone.size) / self.count)
+        allowed = set(range(self.count)) - set(gone.tolist())
+        sources = sorted(allowed)[::97]
+        assert self.recall(index, y, sources, allowed) >= 0.85
+        if self.kind == "exact":
+            assert index.advice is None and index.measure() == 1.0
+            return
+        assert "of the rows have changed since the build" in str(index.advice)
+        assert index.measure(sample=16) == index.metadata.recall >= 0.85
+        assert index.advice is None
+        with pytest.raises(SettingsError, match="call rebuild"):
+            index.save("anywhere")
+        index.rebuild()
+        assert self.recall(index, y, sources, allowed) >= 0.85
+        assert set(gone.tolist()).isdisjoint(index.top_k([sources[0]], 500)[0].rows.tolist())
+
+    def test_whoever_reads_sees_one_state(self) -> None:
+        """A change in the midst of a question, here by the question's own callback, has no part in the answer."""
+        index = self.build()
+        before = index.top_k([5], 4)[0]
+
+        def excluded(source: int) -> NDArray[np.int64]:
+            index.remove(before.rows[:1]) if not index.churn else None
+            return np.empty(0, np.int64)
+
+        assert np.array_equal(index.top_k([5], 4, excluded)[0].rows, before.rows)
+        assert before.rows[0] not in index.top_k([5], 4)[0].rows
+
+    def test_a_reload_changes_nothing(self, index: Index, tmp_path: Path) -> None:
+        y, graph, decoder = self.rows(), self.graph(), self.decoder()
+        index.save(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["index.safetensors"]
+        back = load_index(tmp_path, graph, decoder, y)
+        assert back.metadata == index.metadata
+        assert list(back.recommend(["n1", "n9"], 8)) == list(index.recommend(["n1", "n9"], 8))
+        changed = y.clone()
+        changed[0, 0] += 1
+        with pytest.raises(StoreError, match="another model: this one has changed"):
+            load_index(tmp_path, graph, decoder, changed)
+        next(decoder.parameters()).add_(1)
+        with pytest.raises(StoreError, match="another model: this one has changed"):
+            load_index(tmp_path, graph, decoder, y)
+        whole = (tmp_path / "index.safetensors").read_bytes()
+        for broken in (whole[:-1], whole[:40], b"", b"\xff" * 64):
+            (tmp_path / "index.safetensors").write_bytes(broken)
+            with pytest.raises(StoreError, match="is damaged"):
+                load_index(tmp_path, graph, self.decoder(), y)
+        with pytest.raises(StoreError, match="has no index"):
+            load_index(tmp_path / "absent", graph, decoder, y)

@@ -15,7 +15,7 @@ from command_line import MESSY, TINY, Ran, refused, run, start, works, write_lin
 
 COMMANDS = (
     *("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor"),
-    *("audit", "reproduce", "methods", "datasets"),
+    *("index", "mine", "audit", "reproduce", "methods", "datasets"),
 )
 
 

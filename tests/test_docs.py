@@ -42,7 +42,9 @@ def blocks(path: Path) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in FENCE.findall(path.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/guide.md", "docs/evaluation.md", "docs/model-format.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/guide.md", "docs/evaluation.md", "docs/model-format.md", "docs/retrieval.md"]
+)
 def test_python_and_shell_blocks_run(name: str, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "docs/model-format.md":
         main_ok(["fit", "edges.csv", "--nodes", "papers.parquet", "--out", "model", "--epochs", "1"])

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yinyan.decoder import build_decoder
+from yinyan.errors import InputError
 from yinyan.retrieval import exact
-from yinyan.retrieval.exact import best, exact_top_k
+from yinyan.retrieval.exact import ExactSearch, best, exact_top_k
+from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import DecoderSettings
 
 
@@ -65,3 +67,40 @@ def test_no_gradient_is_kept() -> None:
     decoder = build_decoder(DecoderSettings(kind="dot"), 3, directed=False)
     y = torch.ones(4, 3, requires_grad=True)
     assert exact_top_k(decoder, y, 0, np.arange(1, 4), 2).rows.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("kind", ["hadamard", "dot"])
+def test_memory_bounds_the_blocks_and_changes_nothing(kind: str) -> None:
+    decoder = build_decoder(DecoderSettings(kind=kind, width=8), 6, directed=False).requires_grad_(False)  # type: ignore[arg-type]
+    y = torch.randn(500, 6, generator=torch.Generator().manual_seed(2))
+    rows, sources = Snapshot.of(y), np.array([3, 77, 401])
+    whole, small = ExactSearch(decoder), ExactSearch(decoder, memory=256)
+    assert small._block == 64 and small._together == 1
+    for top, other in zip(whole.top_k(rows, sources, 20), small.top_k(rows, sources, 20), strict=True):
+        assert np.array_equal(top.rows, other.rows) and np.array_equal(top.scores, other.scores)
+    with pytest.raises(InputError, match="'memory' needs to be a positive number of bytes"):
+        ExactSearch(decoder, memory=0)
+
+
+@pytest.mark.parametrize("kind", ["hadamard", "dot", "distance"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_many_equal_scores(kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More ties than any buffer holds: the lowest rows come first, wherever blocks end and whoever is asked along."""
+    monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+    decoder = build_decoder(DecoderSettings(kind=kind, width=8), 6, directed=False).requires_grad_(False)  # type: ignore[arg-type]
+    y = torch.randn(6, generator=torch.Generator().manual_seed(4)).expand(5000, 6).contiguous()
+    search = ExactSearch(decoder, memory=4 * 333)
+    for top, source in zip(search.top_k(Snapshot.of(y), np.array([0, 2, 4999]), 5), (0, 2, 4999), strict=True):
+        assert top.rows.tolist() == [row for row in range(6) if row != source][:5]
+
+
+def test_a_score_that_is_no_number_is_refused() -> None:
+    decoder = build_decoder(DecoderSettings(width=8), 6, directed=False).requires_grad_(False)
+    y = torch.ones(40, 6)
+    y[9] = torch.nan
+    for rows in (Snapshot.of(y, check=False), Snapshot.of(torch.ones(40, 6)).updated([0], y[:1])):
+        if rows.churn:
+            assert ExactSearch(decoder).top_k(rows, np.array([1]), 3)[0].rows.tolist() == [0, 2, 3]
+            continue
+        with pytest.raises(InputError, match="the score of row 9 is not a number"):
+            ExactSearch(decoder).top_k(rows, np.array([1]), 3)

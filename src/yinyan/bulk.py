@@ -18,6 +18,7 @@ from yinyan.files import atomic_path, write_error, write_text
 from yinyan.fitting import graph_fingerprint
 from yinyan.predictor import LinkPredictor
 from yinyan.results import Id
+from yinyan.retrieval.index import Index
 from yinyan.tables import read_table, write_parquet
 
 __all__ = ["candidates", "check_rows_file", "pairs_of", "recommend_all", "write_rows"]
@@ -70,18 +71,20 @@ def recommend_all(
     path: Path,
     k: int,
     *,
+    index: Index | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """Write the `k` best new partners of every node to a Parquet or CSV file; returns the number of rows.
 
-    Finished parts lie in a folder beside `path` until all are there, so a second call with the same model and `k`
-    goes on after an interruption.
+    They are found exactly, or by an `index`. Finished parts lie in a folder beside `path` until all are there, so a
+    second call with the same model, index and `k` goes on after an interruption.
     """
     check_rows_file(path)
     ids = model.graph_.ids
     folder = path.with_name(f"{path.name}.parts")
-    _prepare(folder, model, k)
+    _prepare(folder, model, k, index)
+    asked = model if index is None else index
     starts = range(0, len(ids), _BLOCK)
     for start in starts:
         part = folder / f"{start:012d}.parquet"
@@ -91,7 +94,7 @@ def recommend_all(
                     f"stopped after {start:,} of {len(ids):,} nodes; the finished parts are in '{folder}'"
                 )
             rows = range(start, min(start + _BLOCK, len(ids)))
-            write_parquet(model.recommend(ids.take(rows), k).to_arrow(), part)
+            write_parquet(asked.recommend(ids.take(rows), k).to_arrow(), part)
         on_progress(min(start + _BLOCK, len(ids)), len(ids))
     count = _join([folder / f"{start:012d}.parquet" for start in starts], path)
     shutil.rmtree(folder, ignore_errors=True)
@@ -110,13 +113,19 @@ def _own_ids(model: LinkPredictor, table: pa.Table, column: str, path: Path) -> 
     return [own[value] for value in values]
 
 
-def _prepare(folder: Path, model: LinkPredictor, k: int) -> None:
-    """The folder of parts, emptied if they are of another model or k."""
+def _prepare(folder: Path, model: LinkPredictor, k: int, index: Index | None) -> None:
+    """The folder of parts, emptied if they are of another model, index or k."""
     digest = hashlib.blake2b(model.embeddings_.tobytes(), digest_size=16)
     ids = model.graph_.ids  # part of the answer, though no embedding depends on them
     for start in range(0, len(ids), _BLOCK):
         digest.update(repr(ids.take(range(start, min(start + _BLOCK, len(ids))))).encode())
-    mark = json.dumps({"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": _BLOCK})
+    by = (
+        None
+        if index is None
+        else {name: index.metadata.to_dict()[name] for name in ("kind", "effort", "cells", "seed")}
+    )
+    facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": _BLOCK, "by": by}
+    mark = json.dumps(facts)
     label = folder / "parts.json"
     try:
         if folder.exists() and (not label.exists() or label.read_text(encoding="utf-8") != mark):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from yinyan import __version__, flags, hosting, research
+from yinyan import __version__, flags, hosting, research, retrieving
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.flags import TableFlags, with_settings, with_table
 from yinyan.progress import show_progress
@@ -113,6 +113,7 @@ def recommend(
     everything: Annotated[bool, typer.Option("--all", help="for every node; needs --out")] = False,
     among: Annotated[Path | None, typer.Option(help="table whose first column lists the candidates")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="the first line of --among is data")] = False,
+    by_index: Annotated[bool, typer.Option("--index", help="by the index that yinyan index has built")] = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
     as_json: flags.AsJson = False,
@@ -131,12 +132,13 @@ def recommend(
     if out is not None:
         check_rows_file(out)
     predictor = shell.load(model, device)
+    built = predictor.load_index(model) if by_index else None
     if everything and out is not None:
-        shell.recommend_all(predictor, out, k, show_progress(quiet=quiet), as_json=as_json)
+        shell.recommend_all(predictor, out, k, show_progress(quiet=quiet), as_json=as_json, index=built)
         return
-    ids = predictor.graph_.ids
+    ids, asked = predictor.graph_.ids, built or predictor
     pool = None if among is None else candidates(predictor, among, header=not no_header)
-    found = predictor.recommend([ids.parse(text) for text in nodes or ()], k, among=pool)
+    found = asked.recommend([ids.parse(text) for text in nodes or ()], k, among=pool)
     if out is not None:
         shell.deliver(found.to_arrow(), out, as_json=as_json)
     else:
@@ -264,13 +266,9 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
 
 
 for _command in (
-    hosting.serve,
-    hosting.serve_demo,
-    hosting.keys,
-    research.audit,
-    research.reproduce,
-    research.methods,
-    research.datasets,
+    *(hosting.serve, hosting.serve_demo, hosting.keys),
+    *(retrieving.index, retrieving.mine),
+    *(research.audit, research.reproduce, research.methods, research.datasets),
 ):
     app.command()(_command)
 

@@ -26,6 +26,7 @@ from yinyan.predictor import LinkPredictor
 from yinyan.progress import Checkpoints, JsonLines, Progress, interruptible, make_folder
 from yinyan.protocol import Evaluation, SeedResult, evaluate_seed
 from yinyan.results import Id, Recommendations, text_table
+from yinyan.retrieval.index import Index
 from yinyan.settings import Settings, read_settings
 from yinyan.store import check_target
 from yinyan.tensors import pick_device
@@ -162,7 +163,9 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
     return Evaluation(plan.dataset, plan.protocol, tuple(results))
 
 
-def recommend_all(model: LinkPredictor, out: Path, k: int, progress: Progress, *, as_json: bool) -> None:
+def recommend_all(
+    model: LinkPredictor, out: Path, k: int, progress: Progress, *, as_json: bool, index: Index | None = None
+) -> None:
     """Every node's recommendations to a file; Ctrl-C keeps the finished parts, and the same command goes on."""
     started = False
 
@@ -175,7 +178,7 @@ def recommend_all(model: LinkPredictor, out: Path, k: int, progress: Progress, *
 
     try:
         with interruptible(progress.note) as should_stop:
-            count = stream_all(model, out, k, on_progress=show, should_stop=should_stop)
+            count = stream_all(model, out, k, index=index, on_progress=show, should_stop=should_stop)
     except StoppedError as stopped:
         raise StoppedError(f"{stopped}. The same command goes on from there") from None
     finally:

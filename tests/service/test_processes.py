@@ -140,13 +140,14 @@ def test_a_model_is_reloaded_under_load(model: Path, child: Callable[..., Child]
         (["--index", "none"], "'index' needs to be"),
         (["--labels", "none.csv"], "none.csv"),
         (["--log", "no/folder/log.sqlite"], "cannot be opened"),
+        ([], "there is no model directory"),
     ],
 )
 def test_a_service_that_cannot_start_says_why(
     model: Path, flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as stopped:
-        main(["serve", str(model), "--port", str(free_port()), *flags])
+        main(["serve", str(model if flags else model / "none"), "--port", str(free_port()), *flags])
     assert stopped.value.code == 1
     assert words in capsys.readouterr().err
 

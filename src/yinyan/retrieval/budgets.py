@@ -20,6 +20,9 @@ __all__ = ["Budget", "Sample", "Trial", "choose_effort", "ladder", "recall_of"]
 
 Rows = NDArray[np.int64]
 
+_MARGIN = 0.25  # of what an answer may lack
+_MOST_CANDIDATES = 16_000  # for k = 100: beyond, an exact search is as good
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -85,16 +88,15 @@ class Trial:
 
 
 def ladder(num_cells: int, *, linear: bool) -> list[Effort]:
-    """Efforts from little to all cells."""
+    """Efforts from little to a look into all cells with very many candidates."""
     steps: list[Effort] = []
     probes, candidates = 8, 200
-    while True:
+    while candidates <= _MOST_CANDIDATES:
         probed = min(probes, num_cells)
-        rounds = (1,) if linear else (1, 2) if probed < num_cells else (3,)
+        rounds = (1,) if linear else (1, 2) if probed < num_cells else (2, 4)
         steps += [Effort(probed, candidates, rounds=count) for count in rounds]
-        if probed == num_cells:
-            return steps
-        probes, candidates = 2 * probes, min(4000, candidates + 100 if probes < 256 else 2 * candidates)
+        probes, candidates = 2 * probes, candidates + 100 if probed < min(num_cells, 256) else 2 * candidates
+    return steps
 
 
 def recall_of(found: Sequence[TopK], truth: Sequence[TopK]) -> float:
@@ -109,8 +111,10 @@ def recall_of(found: Sequence[TopK], truth: Sequence[TopK]) -> float:
 def choose_effort(
     search: Probing, rows: Snapshot, sample: Sample, budget: Budget, tell: Callable[[str], None]
 ) -> Effort:
-    """The least effort within the budget, by trial on a sample."""
+    """The least effort within the budget, by trial on a sample; a little more recall than asked for, for its chance."""
     trials: list[Trial] = []
+    if budget.recall is not None:
+        budget = dataclasses.replace(budget, recall=budget.recall + _MARGIN * (1 - budget.recall))
     sample.part(slice(0, 2)).try_out(search, rows)  # what is done once only shall not count
     for effort in ladder(len(search.lists.centres), linear=is_linear(search.decoder)):
         trial = sample.try_out(search.with_effort(effort), rows)

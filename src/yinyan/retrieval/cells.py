@@ -9,8 +9,8 @@ from torch import Tensor
 
 __all__ = ["centres_of", "nearest_centres"]
 
-_SAMPLE = 40  # rows a centre that k-means sees
-_ROUNDS = 8
+_SAMPLE = 32  # rows a centre that k-means sees
+_ROUNDS = 6
 _BLOCK = 4096
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from yinyan.decoder import Decoder, DotDecoder
 from yinyan.errors import InputError
 from yinyan.retrieval.folding import Scorer, dot_queries
+from yinyan.retrieval.kernels import select_above
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["ExactSearch", "Excluded", "TopK", "best", "exact_top_k", "left_out_of"]
@@ -23,6 +24,7 @@ Excluded = Callable[[int], Rows]
 
 _BLOCK = 65_536  # targets scored at a time: their scores take 256 kB
 _TOGETHER = 64  # sources of a dot product scored at a time: a matrix product of their rows and a block
+_LEAST = float(np.finfo(np.float32).min)  # of all scores that are permitted
 _TOLERANCE = 1e-5  # of scores whose last bits depend on their company, as a share of the largest
 
 
@@ -87,7 +89,7 @@ class ExactSearch:
                 running.add(np.arange(first, last), scores)
             if rows.extra_rows.size:
                 scores = self.scorer.scores(rows.extra, own)
-                scores[np.isin(rows.extra_rows, left_out)] = -np.inf
+                scores[rows.extra_places(left_out)] = -np.inf
                 running.add(rows.extra_rows, scores)
             found, error = running.settled(lambda chosen: self._canonical(rows, own, chosen))
             if 4 * error <= tolerance * running.scale or not tolerance:
@@ -104,19 +106,17 @@ class ExactSearch:
         decoder, size = self.scorer.decoder, self.scorer.decoder.size
         queries, bias = dot_queries(decoder, own), float(decoder.bias)  # type: ignore[arg-type]
         running = [Running(k, _TOLERANCE) for _ in left_out]
-        room = own.new_empty(len(left_out), self._block)
+        room = own.new_empty(len(left_out) * self._block)
         for numbers, block in _blocks(rows, pool, self._block):
-            products = torch.mm(
-                queries, block[:, :size].t(), out=room[:, : block.shape[0]] if room.shape[1] == block.shape[0] else None
-            )
-            scores = products.add_(bias).cpu().numpy()
-            bars = np.array([r.bar for r in running], dtype=np.float32)
-            places, columns = np.nonzero(scores >= bars[:, None])
-            ends = np.searchsorted(places, np.arange(len(running) + 1))
-            for place in np.unique(places):
-                taken = columns[ends[place] : ends[place + 1]]
-                taken = taken[~np.isin(numbers[taken], left_out[place])]
-                running[place].add(numbers[taken], scores[place, taken])
+            out = room[: len(left_out) * block.shape[0]].view(len(left_out), block.shape[0])
+            scores = torch.mm(queries, block[:, :size].t(), out=out).add_(bias).cpu().numpy()
+            for place, collected in enumerate(running):
+                outside = left_out[place]
+                if collected.bar == -np.inf:  # the block's own k best, or what is left out of them, tell who comes near
+                    collected.start(scores[place], k + outside.size)
+                taken = select_above(scores[place], collected.bar)
+                taken = taken[~np.isin(numbers[taken], outside)]
+                collected.add(numbers[taken], scores[place, taken])
         return [
             r.settled(lambda chosen, place=place: self._canonical(rows, own[place], chosen))[0]  # type: ignore[misc]
             for place, r in enumerate(running)
@@ -133,13 +133,19 @@ class Running:
         self._scores: list[Scores] = []
         self._count = 0
 
+    def start(self, scores: Scores, count: int) -> None:
+        """Take the bar from a first block of scores: `count` of them reach it."""
+        if count < scores.size and not np.isnan(scores).any():
+            top = torch.from_numpy(scores).topk(count).values
+            self.scale = max(self.scale, float(np.abs(scores).max()))
+            self.bar = float(top[-1]) - self.tolerance * self.scale
+
     def add(self, rows: Rows, scores: Scores) -> None:
         """Some rows and their scores; -inf marks what is not permitted."""
-        chosen = np.flatnonzero(scores >= self.bar) if np.isfinite(self.bar) else np.flatnonzero(scores > -np.inf)
-        if np.isnan(scores).any():
-            raise InputError(
-                f"the score of row {rows[np.isnan(scores)][0]:,} is not a number: its embedding is not finite"
-            )
+        chosen = select_above(scores, self.bar if np.isfinite(self.bar) else _LEAST)
+        if np.isnan(scores[chosen]).any():
+            bad = rows[chosen][np.isnan(scores[chosen])][0]
+            raise InputError(f"the score of row {bad:,} is not a number: its embedding or the source's is not finite")
         if chosen.size:
             self._rows.append(rows[chosen])
             self._scores.append(scores[chosen])

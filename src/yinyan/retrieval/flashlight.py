@@ -37,14 +37,14 @@ class FlashlightSearch(Probing):
 
     def _search(self, rows: Snapshot, sources: Rows, k: int, permitted: Permitted, left_out: Sequence[Rows]) -> Found:
         own, count, probes = rows.gather(sources), self._count(k), self.effort.probes
-        queries = queries_at(self.decoder, own, own[:, None])
+        queries = queries_at(self.scorer.precise, own, own[:, None])
         found = Found.none(len(sources))
         active, share = np.arange(len(sources)), 1 if self.effort.rounds == 1 else _PILOT
         for number in range(self.effort.rounds):
             few = [left_out[place] for place in active.tolist()]
             met = self.candidates(rows, queries, -(-probes // share), -(-count // share), permitted, few)
             found = found.replaced(
-                active, found.of(active).joined(met, self.scores(rows, own[active], met), 2 * k + 16)
+                active, found.of(active).joined(met, self.scores(rows, own[active], met), max(k, self.effort.pattern))
             )
             if number + 1 == self.effort.rounds:
                 break
@@ -64,5 +64,5 @@ class FlashlightSearch(Probing):
         filled = np.where(best < 0, best[:, :1], best)[there]  # a source with few candidates counts its best again
         at = rows.gather(filled.ravel()).view(*filled.shape, -1)
         turned = queries.clone()
-        turned[torch.from_numpy(there)] = queries_at(self.decoder, own[torch.from_numpy(there)], at)
+        turned[torch.from_numpy(there)] = queries_at(self.scorer.precise, own[torch.from_numpy(there)], at)
         return turned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 
@@ -15,7 +16,7 @@ from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
 from yinyan.retrieval import kernels
 from yinyan.sketches import NUM_ESTIMATES
 
-__all__ = ["Scorer", "dot_queries"]
+__all__ = ["Scorer", "dot_queries", "mapped_sources"]
 
 _BLOCK_FLOATS = 1 << 19  # intermediate numbers at a time: 2 MB stay in the second cache
 
@@ -37,7 +38,6 @@ class Scorer:
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
-        self._double: Decoder | None = None
         self._plan = _fold_for(decoder)
 
     def is_canonical(self, y: Tensor) -> bool:
@@ -54,55 +54,48 @@ class Scorer:
             return self._kernel.of_source(y, self._weights(own[None]), own.contiguous(), rows, first, count)
         return self._by_blocks(self._plan(self.decoder, own), y, rows, first, count)
 
-    def candidates_are_canonical(self, y: Tensor) -> bool:
-        """The same of `candidates`."""
-        return self.is_canonical(y) or self._is_plain_dot(y)
-
     def _is_plain_dot(self, y: Tensor) -> bool:
         return self._plan is _fold_dot and self.decoder.structure is None and _suits_dots(y)
 
-    @torch.no_grad()
     def canonical(self, y: Tensor, own: Tensor, rows: Rows) -> Scores:
         """Scores of `rows` that do not depend on what else is scored: equal pairs have equal scores."""
-        if self.candidates_are_canonical(y):
-            single: Scores = self.candidates(y, own[None], np.ascontiguousarray(rows)[None])[0]
-            return single
-        if self._double is None:
-            self._double = _double_copy(self.decoder)
-        precise = self._double
-        where = torch.from_numpy(rows).to(y.device)
-        parts: list[Tensor] = [precise(own.to(_precise(y)), y[part].to(_precise(y))) for part in where.split(4096)]
-        made: Scores = torch.cat(parts).float().cpu().numpy() if parts else np.empty(0, np.float32)
-        return made
+        single: Scores = self.candidates(y, own[None], np.ascontiguousarray(rows)[None])[0]
+        return single
+
+    @functools.cached_property
+    def precise(self) -> Decoder:
+        """The decoder in double precision, whose scores no longer tell who was scored with them once rounded."""
+        device = next(self.decoder.parameters()).device
+        made = copy.deepcopy(self.decoder).requires_grad_(False)
+        return made if device.type == "mps" else made.double()  # which has no double precision
 
     # -- compiled ------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def candidates(self, y: Tensor, own: Tensor, rows: Rows) -> Scores:
-        """(sources, count) scores of so many rows of y each, for sources whose rows are `own`; -1 scores -inf."""
+        """(sources, count) canonical scores of so many rows of y each, for sources of rows `own`; -1 scores -inf."""
         if self.is_canonical(y):
             return self._kernel.of_candidates(y, self._weights(own), own.contiguous(), rows)
         if self._is_plain_dot(y):
             return kernels.dot_candidates(y, dot_queries(self.decoder, own), float(self.decoder.bias), rows)  # type: ignore[arg-type]
-        out = np.full(rows.shape, -np.inf, dtype=np.float32)
+        out, kind = np.full(rows.shape, -np.inf, dtype=np.float32), next(self.precise.parameters()).dtype
         block = max(1, _BLOCK_FLOATS // max(1, rows.shape[1] * max(y.shape[1], _width(self.decoder))))
         for first in range(0, len(rows), block):
             part = rows[first : first + block]
             there = torch.from_numpy(np.maximum(part, 0)).to(y.device)
-            scores = self.decoder(own[first : first + block, None], y[there]).float().cpu().numpy()
+            mine, theirs = own[first : first + block, None].to(kind), y[there].to(kind)
+            scores = self.precise(mine, theirs).float().cpu().numpy()
             out[first : first + block] = np.where(part >= 0, scores, -np.inf)
         return out
 
     def _weights(self, own: Tensor) -> Tensor:
         """(sources, ·) the first layer W diag(y_i S) Tᵀ of each source in the kernel's panels; then a residual's."""
-        decoder, own = self.decoder, own[:, : self.decoder.size]
-        if decoder.source_map is not None:
-            own = own @ decoder.source_map
+        own = mapped_sources(self.decoder, own)
         parts = [self._panels * own[:, None, :, None]]
         if self._kernel.residual:
-            parts.append((_output(decoder).weight * own)[:, None, :, None])
-        if decoder.target_map is not None:
-            parts = [decoder.target_map @ part for part in parts]
+            parts.append((_output(self.decoder).weight * own)[:, None, :, None])
+        if self.decoder.target_map is not None:
+            parts = [(self.decoder.target_map.double() @ part.double()).float() for part in parts]
         return parts[0].flatten(1) if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
 
     @functools.cached_property
@@ -188,10 +181,16 @@ def _fold_dot(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
 
 def dot_queries(decoder: Decoder, own: Tensor) -> Tensor:
     """(sources, d) vectors whose products with embeddings are scores, but for the bias."""
-    queries = own[:, : decoder.size]
-    if decoder.source_map is not None and decoder.target_map is not None:
-        queries = queries @ decoder.source_map @ decoder.target_map.t()
+    queries = mapped_sources(decoder, own)
+    if decoder.target_map is not None:
+        queries = (queries.double() @ decoder.target_map.double().t()).to(queries)
     return queries * decoder.log_scale.exp()  # type: ignore[operator]
+
+
+def mapped_sources(decoder: Decoder, own: Tensor) -> Tensor:
+    """(sources, d) embeddings after the source's map; by double precision, so that they do not tell their company."""
+    own = own[:, : decoder.size]
+    return own if decoder.source_map is None else (own.double() @ decoder.source_map.double()).to(own)
 
 
 def _fold_distance(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
@@ -276,14 +275,3 @@ def _suits_kernel(decoder: Decoder, y: Tensor) -> bool:
         and decoder.output.weight.dtype == torch.float32
         and _suits_dots(y)
     )
-
-
-def _precise(y: Tensor) -> torch.dtype:
-    return torch.float32 if y.device.type == "mps" else torch.float64  # which has no double precision
-
-
-def _double_copy(decoder: Decoder) -> Decoder:
-    import copy
-
-    device = next(decoder.parameters()).device
-    return copy.deepcopy(decoder) if device.type == "mps" else copy.deepcopy(decoder).double()

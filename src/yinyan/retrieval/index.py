@@ -26,7 +26,7 @@ from yinyan.retrieval.flashlight import FlashlightSearch
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.mips import MipsSearch
 from yinyan.retrieval.probing import Effort, Probing
-from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of
+from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.snapshot import Snapshot, checked_rows
 
 __all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint", "search_of"]
@@ -59,6 +59,11 @@ class IndexMetadata:
     bytes_share: float  # of the embeddings'
     fingerprint: str  # of decoder and embeddings
     seed: int
+
+    @property
+    def error(self) -> float:
+        """A bound of the standard error of the measured recall."""
+        return math.sqrt(self.recall * (1 - self.recall) / max(1, self.sample))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -100,6 +105,11 @@ class Index:
 
     def __repr__(self) -> str:
         return str(self.metadata) + (f"\n{self.advice}" if self.advice else "")
+
+    @property
+    def search(self) -> ExactSearch | Probing:
+        """What answers."""
+        return self._state.search
 
     # -- asking --------------------------------------------------------------------------------------------
 
@@ -157,7 +167,7 @@ class Index:
         promised, state = self.metadata.promised_recall, self._state
         if self.metadata.effort is None:
             return None
-        if promised is not None and self.metadata.recall < promised:
+        if promised is not None and self.metadata.recall + self.metadata.error < promised:
             return f"recall is {self.metadata.recall:.4f}, below the {promised:g} asked for: call rebuild()"
         if state.rows.churn - state.measured_churn >= _CHURN:
             return (
@@ -240,7 +250,8 @@ def build_index(
     cells = _num_cells(y.shape[0])
     _check_memory(y, cells, budget)
     tell(f"{chosen}: {y.shape[0]:,} nodes into {cells:,} cells")
-    lists = Lists.build(points_of(decoder, y), cells, seed)
+    some = rows.gather(np.random.default_rng(seed).choice(y.shape[0], min(y.shape[0], 512), replace=False))
+    lists = Lists.build(points_of(decoder, y), cells, seed, queries_at(decoder, some, some[:, None]))
     search = search_of(chosen, decoder, lists, Effort(1, 1))
     drawn = Sample.draw(exact, rows, 2 * sample, budget.k, excluded, seed)
     half = max(1, drawn.sources.size // 2)

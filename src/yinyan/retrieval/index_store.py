@@ -26,8 +26,8 @@ __all__ = ["INDEX_FILE", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
 _FORMAT = 1
-_NAMES = ("centres", "lows", "steps", "codes", "rows", "starts")
-_IN_MEMORY = ("centres", "lows", "steps")  # small, and torch reads them
+_NAMES = ("weights", "centres", "lows", "steps", "codes", "rows", "starts")
+_IN_MEMORY = ("weights", "centres", "lows", "steps")  # small, and torch reads them
 
 
 def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None) -> None:

@@ -23,9 +23,14 @@ constexpr int kRows = 6;
 constexpr int kWide = 2 * kLanes;  // hidden units worked on at once
 constexpr int kGroup = 16;         // rows of a list that stand together, four columns of each in turn
 constexpr int kEstimates = 6;
+constexpr int kAhead = 6;          // scattered rows that are asked for in advance
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
 
 Lanes at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+
+void ask_for(const float* row, int64_t size) {
+  for (int64_t k = 0; k < size; k += 16) __builtin_prefetch(row + k);
+}
 
 float sum_of(Lanes x) {
   float sum = 0;
@@ -141,7 +146,12 @@ void score_range(const Decoder& decoder, const float* weights, const float* own,
                  int64_t end, float* scores) {
   std::vector<float> room(kRows * decoder.shared);
   int64_t i = begin;
-  for (; i + kRows <= end; i += kRows) score_some<kRows>(decoder, weights, own, rows, i, scores, room.data());
+  for (; i + kRows <= end; i += kRows) {
+    if (rows)
+      for (int64_t next = i + kRows; next < std::min(end, i + 2 * kRows); ++next)
+        ask_for(decoder.y + rows[next] * decoder.stride, decoder.stride);
+    score_some<kRows>(decoder, weights, own, rows, i, scores, room.data());
+  }
   for (; i < end; ++i) score_some<1>(decoder, weights, own, rows, i, scores, room.data());
 }
 
@@ -181,6 +191,8 @@ void dot_candidates(const float* y, int64_t stride, const float* queries, int64_
   for (int64_t source = begin; source < end; ++source) {
     for (int64_t c = 0; c < count; ++c) {
       const int64_t row = rows[source * count + c];
+      if (c + kAhead < count && rows[source * count + c + kAhead] >= 0)
+        ask_for(y + rows[source * count + c + kAhead] * stride, size);
       scores[source * count + c] = row < 0 ? -INFINITY : dot(queries + source * size, y + row * stride, size) + bias;
     }
   }
@@ -256,6 +268,47 @@ void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells,
     }
     for (int64_t c = 0; c < count; ++c) found[q * count + c] = c < size ? best[c].second : -1;
   }
+}
+
+// The `keep` best of (sources, count) candidates with their scores, each row once, the higher score first and equal ones
+// in the order of rows; -1 and -inf fill up. A row's scores are equal wherever it stands, so that copies are neighbours.
+void keep_best(const int64_t* rows, const float* scores, int64_t count, int64_t keep, int64_t begin, int64_t end,
+               int64_t* best_rows, float* best_scores) {
+  std::vector<std::pair<float, int64_t>> all(count);
+  for (int64_t source = begin; source < end; ++source) {
+    int64_t size = 0;
+    for (int64_t c = source * count; c < (source + 1) * count; ++c)
+      if (rows[c] >= 0) all[size++] = {-scores[c], rows[c]};
+    for (int64_t sorted = std::min(size, 2 * keep);; sorted = std::min(size, 2 * sorted)) {
+      std::partial_sort(all.begin(), all.begin() + sorted, all.begin() + size);
+      int64_t made = 0;
+      for (int64_t c = 0; c < sorted && made < keep; ++c) {
+        if (c && all[c] == all[c - 1]) continue;
+        best_rows[source * keep + made] = all[c].second;
+        best_scores[source * keep + made++] = -all[c].first;
+      }
+      if (made < keep && sorted < size) continue;
+      for (; made < keep; ++made) {
+        best_rows[source * keep + made] = -1;
+        best_scores[source * keep + made] = -INFINITY;
+      }
+      break;
+    }
+  }
+}
+
+// Places of the scores that reach a bar, and of NaN; returns how many.
+int64_t select_above(const float* scores, int64_t count, float bar, int64_t* places) {
+  int64_t found = 0;
+  for (int64_t first = 0; first < count; first += 256) {
+    const int64_t last = std::min(count, first + 256);
+    int any = 0;
+    for (int64_t i = first; i < last; ++i) any |= !(scores[i] < bar);
+    if (!any) continue;
+    for (int64_t i = first; i < last; ++i)
+      if (!(scores[i] < bar)) places[found++] = i;
+  }
+  return found;
 }
 
 }  // extern "C"

@@ -16,7 +16,16 @@ from torch import Tensor
 from yinyan.compiling import CompilationError, compiled
 from yinyan.ranges import run_all, split_evenly
 
-__all__ = ["GROUP", "FoldedDecoder", "dot_candidates", "library", "panels", "scan_lists"]
+__all__ = [
+    "GROUP",
+    "FoldedDecoder",
+    "dot_candidates",
+    "keep_best",
+    "library",
+    "panels",
+    "scan_lists",
+    "select_above",
+]
 
 GROUP = 16  # rows of a list that stand together
 _SOURCE = Path(__file__).with_name("kernels.cpp")
@@ -122,6 +131,29 @@ def dot_candidates(y: Tensor, queries: Tensor, bias: float, rows: Rows) -> Score
     return out
 
 
+def keep_best(rows: Rows, scores: Scores, keep: int) -> tuple[Rows, Scores]:
+    """The `keep` best of (sources, count) candidates, each row once, equal scores in the order of rows.
+
+    -1 and -inf fill up. Copies of a row need equal scores.
+    """
+    shape = (len(rows), keep)
+    found, best = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
+    given = (rows.ctypes.data, scores.ctypes.data, rows.shape[1], keep)
+    parts = split_evenly(len(rows), min(_PARTS, max(1, len(rows) // 8)))
+    function = _required().keep_best
+    run_all([functools.partial(function, *given, b, e, found.ctypes.data, best.ctypes.data) for b, e in parts])
+    return found, best
+
+
+def select_above(scores: Scores, bar: float) -> Rows:
+    """Places of scores that reach a bar, and of NaN."""
+    built = library()
+    if built is None:
+        return np.flatnonzero(~(scores < bar))
+    places = np.empty(scores.size, dtype=np.int64)
+    return places[: built.select_above(scores.ctypes.data, scores.size, bar, places.ctypes.data)]
+
+
 def panels(weight: Tensor) -> Tensor:
     """(hidden, inputs) as (panels, inputs, width), hidden units filled up with zeros."""
     width, (hidden, inputs) = int(_required().panel_width()), weight.shape
@@ -148,6 +180,9 @@ def _load() -> ctypes.CDLL | None:
         pointer, long, pointer, long, ctypes.c_float, pointer, long, long, long, pointer
     )  # fmt: skip
     built.scan_lists.argtypes = (pointer, pointer, pointer, long, long, long, long, pointer)
+    built.keep_best.argtypes = (pointer, pointer, long, long, long, long, pointer, pointer)
+    built.select_above.argtypes = (pointer, long, ctypes.c_float, pointer)
+    built.select_above.restype = long
     built.panel_width.restype = built.group_size.restype = ctypes.c_int32
     return built if built.group_size() == GROUP else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ Rows = NDArray[np.int64]
 class Lists:
     """Rows as bytes, cell by cell, in groups of sixteen whose columns stand four by four (a processor's habit)."""
 
+    weights: NDArray[np.float32]  # (columns,) by which points are multiplied and queries divided
     centres: NDArray[np.float32]  # (cells, columns)
     lows: NDArray[np.float32]  # (columns,) what the byte 0 stands for
     steps: NDArray[np.float32]  # (columns,) what a byte more stands for
@@ -35,8 +37,14 @@ class Lists:
     starts: Rows  # (cells + 1,) in groups
 
     @classmethod
-    def build(cls, points: Tensor, num_cells: int, seed: int) -> Lists:
-        """Lists of all (n, d) points."""
+    def build(cls, points: Tensor, num_cells: int, seed: int, queries: Tensor | None = None) -> Lists:
+        """Lists of all (n, d) points.
+
+        Cells are of points that matter alike to queries such as the given ones: a column counts as much as they say.
+        """
+        weights = torch.ones(points.shape[1]) if queries is None else _weights_of(queries)
+        if queries is not None:
+            points = points * weights
         centres = centres_of(points, num_cells, seed)
         cell = nearest_centres(points, centres)
         lows, steps = _range_of(points)
@@ -48,75 +56,102 @@ class Lists:
         rows = np.full(int(starts[-1]) * GROUP, -1, dtype=np.int32)
         rows[places] = order
         codes = _codes(points, rows, lows, steps)
-        return cls(centres.cpu().numpy(), lows.numpy(), steps.numpy(), codes, rows.reshape(-1, GROUP), starts)
+        return cls(
+            weights.numpy(), centres.cpu().numpy(), lows.numpy(), steps.numpy(), codes, rows.reshape(-1, GROUP), starts
+        )
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in (self.centres, self.lows, self.steps, self.codes, self.rows, self.starts))
-
-    def probes(self, queries: Tensor, count: int) -> NDArray[np.int32]:
-        """(queries, count) the cells whose centres have the largest inner products with each query."""
-        products = queries @ torch.from_numpy(self.centres).t()
-        return products.topk(min(count, len(self.centres)), dim=1, sorted=False).indices.to(torch.int32).numpy()
+        return sum(
+            array.nbytes
+            for array in (self.weights, self.centres, self.lows, self.steps, self.codes, self.rows, self.starts)
+        )
 
     def search(
         self,
         queries: Tensor,
-        cells: NDArray[np.int32],
+        probes: int,
         count: int,
         is_stale: NDArray[np.bool_] | None,
         left_out: Sequence[Rows],
     ) -> Rows:
-        """(queries, count) rows of the largest products within the cells, in no order; -1 where there are fewer.
+        """(queries, count) rows of the largest products within the best cells, in no order; -1 where there are fewer.
 
-        Rows marked in `is_stale` are passed over, and those sorted ones that are left out for each query.
+        Those are the `probes` cells whose centres have the largest products. Rows marked in `is_stale` are passed over,
+        and those sorted ones that are left out for each query.
         """
-        digits = self._digits(queries)
-        cells = np.ascontiguousarray(cells)
-        if kernels.library() is not None:
-            ends = np.concatenate([[0], np.cumsum([rows.size for rows in left_out], dtype=np.int64)])
-            joined = np.concatenate([*left_out, np.empty(0, np.int64)])
-            given = (self.codes, self.rows, self.starts, is_stale, digits, cells, count, joined, ends)
-            return kernels.scan_lists(*given)
-        return self._scan(digits, cells, count, is_stale, left_out)
+        digits = self._digits(np.divide(queries.numpy(), self.weights, dtype=np.float32))
+        cells = self._best_cells(digits, min(probes, len(self.centres)))
+        return _scanned(self.codes, self.rows, self.starts, is_stale, digits, cells, count, left_out)
 
-    def _digits(self, queries: Tensor) -> NDArray[np.int8]:
+    def _best_cells(self, digits: NDArray[np.int8], count: int) -> NDArray[np.int32]:
+        """(queries, count) cells: the centres are a list of their own."""
+        if count == len(self.centres):
+            return np.tile(np.arange(count, dtype=np.int32), (len(digits), 1))
+        codes, rows = self._coarse
+        only = np.zeros((len(digits), 1), dtype=np.int32)
+        nobody = [np.empty(0, np.int64)] * len(digits)
+        ends = np.array([0, len(rows)])
+        return _scanned(codes, rows, ends, None, digits, only, count, nobody).astype(np.int32)
+
+    @functools.cached_property
+    def _coarse(self) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+        """The centres in groups, as rows are."""
+        groups = -(-len(self.centres) // GROUP)
+        rows = np.full(groups * GROUP, -1, dtype=np.int32)
+        rows[: len(self.centres)] = np.arange(len(self.centres))
+        centres, lows, steps = map(torch.from_numpy, (self.centres, self.lows, self.steps))
+        return _codes(centres, rows, lows, steps), rows.reshape(-1, GROUP)
+
+    def _digits(self, queries: NDArray[np.float32]) -> NDArray[np.int8]:
         """(queries, 2, columns): a query in units of its own, as a coarse digit and a fine one, 1/128 of it."""
         width = self.codes.shape[1] * 4
-        scaled = queries * torch.from_numpy(self.steps)
+        scaled = queries * self.steps
         most = _DIGIT * min(1.0, _COLUMNS / width)
-        unit = most / scaled.abs().amax(1, keepdim=True).clamp_(min=1e-30)
-        whole = (scaled * unit * 128).round_()
-        coarse = (whole / 128).round_()
-        digits = torch.zeros(len(queries), 2, width, dtype=torch.int8)
+        unit = most / np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1e-30)
+        whole = np.rint(scaled * (unit * 128))
+        coarse = np.rint(whole / 128)
+        digits = np.zeros((len(queries), 2, width), dtype=np.int8)
         digits[:, 0, : scaled.shape[1]] = coarse
-        digits[:, 1, : scaled.shape[1]] = whole.sub_(coarse * 128).clamp_(-_DIGIT, _DIGIT)
-        return digits.numpy()
+        digits[:, 1, : scaled.shape[1]] = np.clip(whole - coarse * 128, -_DIGIT, _DIGIT)
+        return digits
 
-    def _scan(
-        self,
-        digits: NDArray[np.int8],
-        cells: NDArray[np.int32],
-        count: int,
-        is_stale: NDArray[np.bool_] | None,
-        left_out: Sequence[Rows],
-    ) -> Rows:
-        """The kernel's work without it."""
-        found = np.full((len(digits), count), -1, dtype=np.int64)
-        whole = digits[:, 0].astype(np.int64) * 128 + digits[:, 1]
-        for place, probed in enumerate(cells):
-            groups = np.concatenate([np.arange(self.starts[c], self.starts[c + 1]) for c in probed])
-            rows = self.rows[groups].ravel()
-            codes = self.codes[groups].transpose(0, 2, 1, 3).reshape(rows.size, -1)
-            sums = codes.astype(np.float64) @ whole[place].astype(np.float64)  # exact: far below 2⁵³
-            allowed = (rows >= 0) & ~np.isin(rows, left_out[place])
-            if is_stale is not None:
-                allowed &= ~is_stale[np.maximum(rows, 0)]
-            rows, sums = rows[allowed], sums[allowed]
-            kept = np.lexsort((rows, -sums))[:count]
-            found[place, : kept.size] = rows[kept]
-        return found
+
+def _scanned(
+    codes: NDArray[np.uint8],
+    rows: NDArray[np.int32],
+    starts: Rows,
+    is_stale: NDArray[np.bool_] | None,
+    digits: NDArray[np.int8],
+    cells: NDArray[np.int32],
+    count: int,
+    left_out: Sequence[Rows],
+) -> Rows:
+    """(queries, count) rows of the largest products within the cells."""
+    if kernels.library() is not None:
+        ends = np.concatenate([[0], np.cumsum([out.size for out in left_out], dtype=np.int64)])
+        joined = np.concatenate([*left_out, np.empty(0, np.int64)])
+        return kernels.scan_lists(codes, rows, starts, is_stale, digits, cells, count, joined, ends)
+    found = np.full((len(digits), count), -1, dtype=np.int64)
+    whole = digits[:, 0].astype(np.float64) * 128 + digits[:, 1]
+    for place, probed in enumerate(cells):
+        groups = np.concatenate([np.arange(starts[c], starts[c + 1]) for c in probed])
+        listed = rows[groups].ravel()
+        sums = codes[groups].transpose(0, 2, 1, 3).reshape(listed.size, -1) @ whole[place]  # exact: far below 2⁵³
+        allowed = (listed >= 0) & ~np.isin(listed, left_out[place])
+        if is_stale is not None:
+            allowed &= ~is_stale[np.maximum(listed, 0)]
+        listed, sums = listed[allowed], sums[allowed]
+        kept = np.lexsort((listed, -sums))[:count]
+        found[place, : kept.size] = listed[kept]
+    return found
+
+
+def _weights_of(queries: Tensor) -> Tensor:
+    """(columns,) the root mean square of what queries multiply each column with; never nothing."""
+    sizes = queries.float().square().mean(0).sqrt()
+    return sizes.clamp_(min=1e-3 * float(sizes.max().clamp(min=1e-30)))
 
 
 def _range_of(points: Tensor) -> tuple[Tensor, Tensor]:

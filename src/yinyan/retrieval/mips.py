@@ -32,6 +32,6 @@ class MipsSearch(Probing):
         left_out: Sequence[NDArray[np.int64]],
     ) -> Found:
         own = rows.gather(sources)
-        queries = queries_at(self.decoder, own, own[:, None])  # the same wherever it is taken
+        queries = queries_at(self.scorer.precise, own, own[:, None])
         met = self.candidates(rows, queries, self.effort.probes, self._count(k), permitted, left_out)
-        return Found.none(len(sources)).joined(met, self.scores(rows, own, met), k + 16)
+        return Found.none(len(sources)).joined(met, self.scores(rows, own, met), k)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.decoder import Decoder
-from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, best, left_out_of
+from yinyan.retrieval import kernels
+from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, left_out_of
 from yinyan.retrieval.folding import Scorer
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.queries import points_of
@@ -63,9 +64,16 @@ class Found:
         rows[places], scores[places] = _wider(others.rows, width, -1), _wider(others.scores, width, -np.inf)
         return Found(rows, scores)
 
+    def best(self, k: int) -> list[TopK]:
+        """The k best of each source."""
+        counts = np.minimum((self.rows >= 0).sum(1), k).tolist()
+        return [TopK(self.rows[i, :c].copy(), self.scores[i, :c].copy()) for i, c in enumerate(counts)]
+
     def joined(self, rows: Rows, scores: Scores, keep: int) -> Found:
         """With more candidates, each row once; the `keep` best stay, equal ones in the order of rows."""
         rows, scores = np.concatenate([self.rows, rows], axis=1), np.concatenate([self.scores, scores], axis=1)
+        if kernels.library() is not None:
+            return Found(*kernels.keep_best(rows, scores, keep))
         order = np.argsort(rows, axis=1, kind="stable")
         rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
         scores[:, 1:][rows[:, 1:] == rows[:, :-1]] = -np.inf
@@ -87,7 +95,7 @@ class Permitted(NamedTuple):
     def of(cls, rows: Snapshot, pool: Rows | None) -> Permitted:
         """Those of a pool, or all that are not removed."""
         if pool is None:
-            return cls(rows.is_stale if rows.churn else None, None, int(rows.num_rows - rows.is_removed.sum()))
+            return cls(rows.is_stale if rows.churn else None, None, rows.num_rows - rows.num_removed)
         outside = np.ones(rows.num_rows, dtype=bool)
         outside[pool] = False
         return cls(outside | rows.is_stale, outside, int((~outside & ~rows.is_removed).sum()))
@@ -119,7 +127,7 @@ class Probing:
             part = sources[first : first + _TOGETHER]
             left_out = [left_out_of(int(s), excluded) for s in part]
             together = self._search(rows, part, k, permitted, left_out)
-            for place, top in enumerate(self._finished(rows, part, together, k)):
+            for place, top in enumerate(together.best(k)):
                 short = top.rows.size < k and top.rows.size < permitted.number - left_out[place].size
                 if short:  # too few in the cells: the rest of the answer is elsewhere
                     top = self._exact.top_k(rows, part[place : place + 1], k, excluded, pool)[0]
@@ -131,8 +139,8 @@ class Probing:
         raise NotImplementedError
 
     def _count(self, k: int) -> int:
-        """Candidates of a round: in proportion to k, never fewer than it asks for."""
-        return max(2 * k, self.effort.candidates * k // 100, min(64, self.effort.candidates))
+        """Candidates of a round: in proportion to k, but a quarter at least, and always twice as many as asked for."""
+        return max(2 * k, int(self.effort.candidates * max(0.25, k / 100)))
 
     def candidates(
         self,
@@ -144,14 +152,13 @@ class Probing:
         left_out: Sequence[Rows],
     ) -> Rows:
         """(sources, ·) rows of the largest products with the queries; -1 fills up."""
-        cells = self.lists.probes(queries, probes)
-        found = self.lists.search(queries, cells, count, permitted.is_passed, left_out)
+        found = self.lists.search(queries, probes, count, permitted.is_passed, left_out)
         if rows.extra_rows.size:
             products = queries @ points_of(self.decoder, rows.extra).t()
             if permitted.is_outside is not None:
                 products[:, torch.from_numpy(permitted.is_outside[rows.extra_rows])] = -torch.inf
             for place, out in enumerate(left_out):
-                products[place, torch.from_numpy(np.isin(rows.extra_rows, out))] = -torch.inf
+                products[place, torch.from_numpy(rows.extra_places(out))] = -torch.inf
             top = products.topk(min(count, rows.extra_rows.size), dim=1)
             more = np.where(top.values.isneginf().numpy(), -1, rows.extra_rows[top.indices.numpy()])
             found = np.concatenate([found, more], axis=1)
@@ -161,24 +168,10 @@ class Probing:
         """(sources, ·) exact scores of candidates."""
         if not rows.extra_rows.size:
             return self.scorer.candidates(rows.base, own, candidates)
-        flat = np.maximum(candidates, 0).ravel()
-        gathered, places = rows.gather(flat), np.arange(flat.size).reshape(candidates.shape)
-        return self.scorer.candidates(gathered, own, np.where(candidates < 0, -1, places))
-
-    def _finished(self, rows: Snapshot, sources: Rows, found: Found, k: int) -> list[TopK]:
-        """The k best of each source, by canonical scores."""
-        counts = (found.rows >= 0).sum(1)
-        if self.scorer.candidates_are_canonical(rows.base):
-            return [
-                TopK(found.rows[i, : min(k, c)].copy(), found.scores[i, : min(k, c)].copy())
-                for i, c in enumerate(counts.tolist())
-            ]
-        own, made = rows.gather(sources), []
-        for place, count in enumerate(counts.tolist()):
-            chosen = np.sort(found.rows[place, : min(count, k + 16)])
-            gathered = rows.gather(chosen)
-            made.append(best(chosen, self.scorer.canonical(gathered, own[place], np.arange(chosen.size)), k))
-        return made
+        changed = rows.is_stale[np.maximum(candidates, 0)] & (candidates >= 0)
+        places = np.searchsorted(rows.extra_rows, candidates).clip(max=rows.extra_rows.size - 1)
+        older = self.scorer.candidates(rows.base, own, np.where(changed, -1, candidates))
+        return np.maximum(older, self.scorer.candidates(rows.extra, own, np.where(changed, places, -1)))
 
 
 def _wider(array: NDArray[Any], width: int, fill: float) -> NDArray[Any]:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
 from yinyan.errors import SettingsError
+from yinyan.retrieval.folding import dot_queries
 
 __all__ = ["check_covered", "check_linear", "is_covered", "is_linear", "points_of", "queries_at"]
 
@@ -62,12 +63,20 @@ def queries_at(decoder: Decoder, own: Tensor, at: Tensor) -> Tensor:
 
     For a ReLU MLP this is y_i ⊙ W_1ᵀ A_1 … w_L with the activation pattern A of the place: the score is linear in y_j
     as long as the pattern stays. The sketches' part is the derivative in each estimate times the source's own block.
+    With a decoder in double precision, a source's query is the same whoever else is asked for.
     """
+    kind, made = next(decoder.parameters()).dtype, own.dtype
+    return _mean_gradients(decoder, own.detach().to(kind), at.detach().to(kind)).to(made)
+
+
+def _mean_gradients(decoder: Decoder, own: Tensor, at: Tensor) -> Tensor:
     if isinstance(decoder, DistanceDecoder):
         return _distance_queries(decoder, own, at)
+    if isinstance(decoder, DotDecoder) and decoder.structure is None:
+        return dot_queries(decoder, own).detach()  # the same wherever it is taken
     with torch.enable_grad():
-        places = at.detach().clone().requires_grad_()
-        total = decoder(own.detach()[:, None], places).sum()
+        places = at.clone().requires_grad_()
+        total = decoder(own[:, None], places).sum()
         (gradient,) = torch.autograd.grad(total, places)
     return gradient.mean(1)
 
@@ -81,8 +90,8 @@ def _distance_queries(decoder: DistanceDecoder, own: Tensor, at: Tensor) -> Tens
     parts = [2 * scale * centre]
     if decoder.structure is not None:
         with torch.enable_grad():
-            places = at[..., size:].detach().clone().requires_grad_()
-            total = decoder.structure(own.detach()[:, None, size:], places).sum()
+            places = at[..., size:].clone().requires_grad_()
+            total = decoder.structure(own[:, None, size:], places).sum()
             (gradient,) = torch.autograd.grad(total, places)
         parts.append(gradient.mean(1))
     return torch.cat([*parts, (-scale).expand(len(own), 1)], dim=1)

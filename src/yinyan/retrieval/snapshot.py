@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +42,12 @@ class Snapshot:
         """How many rows there are, removed ones counted."""
         return self.is_stale.size
 
-    @property
+    @functools.cached_property
+    def num_removed(self) -> int:
+        """How many rows are removed."""
+        return int(self.is_removed.sum())
+
+    @functools.cached_property
     def churn(self) -> float:
         """Rows changed, added or removed since the build, as a share of those that were built."""
         return int(self.is_stale.sum()) / max(1, self.base.shape[0])
@@ -50,6 +56,8 @@ class Snapshot:
         """(len(rows), row) as they are now."""
         n = self.base.shape[0]
         if not self.extra_rows.size:
+            if self.base.device.type == "cpu":  # a few rows are no work for several threads
+                return torch.from_numpy(self.base.numpy()[rows])
             return self.base[torch.from_numpy(rows).to(self.base.device)]
         found = self.base[torch.from_numpy(np.minimum(rows, n - 1)).to(self.base.device)]
         changed = np.flatnonzero(self.is_stale[rows])
@@ -58,6 +66,11 @@ class Snapshot:
             there = self.extra_rows[places] == rows[changed]  # a removed row has no newer version
             found[torch.from_numpy(changed[there])] = self.extra[torch.from_numpy(places[there])]
         return found
+
+    def extra_places(self, rows: Rows) -> Rows:
+        """Where in `extra` the newer versions of some rows stand, for those that have one."""
+        places = np.searchsorted(self.extra_rows, rows).clip(max=max(0, self.extra_rows.size - 1))
+        return places[self.extra_rows[places] == rows] if self.extra_rows.size else places[:0]
 
     def updated(self, rows: Any, embeddings: Any) -> Snapshot:
         """With other rows in place of these, or new ones: all that are beyond the last must be given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,7 @@ from yinyan.service.renewal import Inputs
 from yinyan.service.search import Search
 from yinyan.service.structure import Structure
 from yinyan.service.vectors import Vectors
-from yinyan.store import load_model
+from yinyan.store import load_model, read_manifest
 
 __all__ = ["Finder", "Moment", "Served", "model_fingerprint", "served_model"]
 
@@ -72,6 +73,8 @@ def served_model(path: Path, read_labels: Callable[[Fitted], Labels | None], fin
     """Read a model, mapped from its files, and make what serving needs."""
     fingerprint = model_fingerprint(path)
     fitted, _ = load_model(path, torch.device("cpu"), mapped=True)
+    if model_fingerprint(path) != fingerprint:  # another model was put in its place meanwhile
+        return served_model(path, read_labels, finder)
     labels = read_labels(fitted)
     search = Search(fitted.graph.ids, None if labels is None else labels.texts)
     return Served(path, fitted, fingerprint, labels, search, finder(fitted))
@@ -79,4 +82,4 @@ def served_model(path: Path, read_labels: Callable[[Fitted], Labels | None], fin
 
 def model_fingerprint(path: Path) -> str:
     """A digest of the manifest, which holds digests of all files."""
-    return hashlib.sha256((path / "manifest.json").read_bytes()).hexdigest()
+    return hashlib.sha256(json.dumps(read_manifest(path), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,61 @@
+"""The commands that build an index of a saved model, ask it, and mine a whole graph."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from command_line import TINY, refused, works, write_links
+from yinyan import LinkPredictor
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("index")
+    works("fit", write_links(folder / "links.csv", nodes=300), "--out", folder / "model", *TINY, "--quiet")
+    return folder / "model"
+
+
+def test_builds_says_and_keeps(saved: Path) -> None:
+    ran = works("index", saved, "--kind", "flashlight", "--recall", "0.8", "-k", "5")
+    assert "flashlight index of 300 nodes: recall@5" in ran.out
+    said = works("index", saved, "--kind", "flashlight", "--recall", "0.8", "-k", "5", "--json", "--quiet").json
+    assert said["kind"] == "flashlight" and said["k"] == 5 and 0 <= said["recall"] <= 1
+    assert (saved / "index.safetensors").is_file()
+    index = LinkPredictor.load(saved).load_index(saved)
+    assert index.metadata.to_dict() == said
+
+
+def test_asks_the_index(saved: Path, tmp_path: Path) -> None:
+    assert works("index", saved, "--kind", "exact", "--json", "--quiet").json["recall"] == 1
+    plain, by_index = (works("recommend", saved, "n1", "n2", "--json", *flag).json for flag in ((), ("--index",)))
+    assert plain == by_index
+    works("recommend", saved, "--all", "--index", "-k", "2", "--out", tmp_path / "a.parquet", "--quiet")
+    works("recommend", saved, "--all", "-k", "2", "--out", tmp_path / "b.parquet", "--quiet")
+    assert pq.read_table(tmp_path / "a.parquet").equals(pq.read_table(tmp_path / "b.parquet"))
+    assert (
+        works("mine", saved, "-k", "4", "--json", "--quiet").json
+        == works("mine", saved, "-k", "4", "--index", "--json", "--quiet").json
+    )
+    works("mine", saved, "-k", "4", "--out", tmp_path / "c.csv", "--quiet")
+    assert len((tmp_path / "c.csv").read_text().splitlines()) == 5
+
+
+def test_an_index_of_another_model_is_refused(saved: Path, tmp_path: Path) -> None:
+    works("index", saved, "--kind", "exact", "--quiet")
+    other = tmp_path / "model"
+    works("fit", write_links(tmp_path / "links.csv", nodes=300, seed=1), "--out", other, *TINY, "--quiet")
+    assert "has no index" in refused("recommend", other, "n1", "--index")
+    shutil.copy(saved / "index.safetensors", other)
+    assert "belongs to another model" in refused("recommend", other, "n1", "--index")
+
+
+def test_impossible_budgets_are_one_line(saved: Path) -> None:
+    assert "needs to be auto, exact, mips or flashlight" in refused("index", saved, "--kind", "hnsw")
+    assert "'recall' needs to be above 0" in refused("index", saved, "--recall", "2")
+    assert "covers decoders that are one inner product" in refused("index", saved, "--kind", "mips")
+    assert json.loads((saved / "manifest.json").read_text())["format"] == 1
