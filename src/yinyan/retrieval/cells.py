@@ -12,8 +12,6 @@ __all__ = ["centres_of", "nearest_centres"]
 _SAMPLE = 32  # rows a centre that k-means sees
 _ROUNDS = 6
 _BLOCK = 4096
-_MANY = 512  # centres from which on a point is not compared with all of them
-_TRIED = 8  # groups of centres that a point is compared with
 
 
 def centres_of(points: Tensor, count: int, seed: int) -> Tensor:
@@ -23,7 +21,7 @@ def centres_of(points: Tensor, count: int, seed: int) -> Tensor:
     sample = points[chosen.to(points.device)].float()
     centres = sample[:count].clone()
     for _ in range(_ROUNDS):
-        nearest = torch.from_numpy(_nearly_nearest(sample, centres)).to(sample.device)
+        nearest = torch.from_numpy(nearest_centres(sample, centres)).to(sample.device)
         sizes = torch.bincount(nearest, minlength=count)
         order = torch.argsort(nearest, stable=True)  # sums in a fixed order, whatever the number of threads
         sums = torch.segment_reduce(sample[order], "sum", lengths=sizes, axis=0)
@@ -41,26 +39,5 @@ def nearest_centres(points: Tensor, centres: Tensor) -> NDArray[np.int64]:
     """(n,) the centre at the least distance of each point."""
     half = centres.square().sum(1) / -2
     parts = [torch.addmm(half, block.float(), centres.t()).argmax(1) for block in points.split(_BLOCK)]
-    return torch.cat(parts).cpu().numpy() if parts else np.empty(0, np.int64)
-
-
-def _nearly_nearest(points: Tensor, centres: Tensor) -> NDArray[np.int64]:
-    """The same for one point in twenty less exactly and many times faster: good enough to find means by.
-
-    Centres have centres of their own, about √c of them; a point is compared with those nearest to its nearest one.
-    """
-    if centres.shape[0] < _MANY or points.shape[0] < centres.shape[0]:
-        return nearest_centres(points, centres)
-    count = int(centres.shape[0] ** 0.5)
-    above = centres_of(centres, count, 0)
-    group = nearest_centres(points, above)
-    order, ends = np.argsort(group, kind="stable"), np.searchsorted(np.sort(group), np.arange(count + 1))
-    half = centres.square().sum(1) / -2
-    near = torch.addmm(half, above, centres.t()).topk(_TRIED * centres.shape[0] // count, dim=1).indices
-    found = np.empty(points.shape[0], dtype=np.int64)
-    for number in range(count):
-        members = order[ends[number] : ends[number + 1]]
-        if members.size:
-            taken = points[torch.from_numpy(members).to(points.device)]
-            found[members] = near[number].cpu().numpy()[nearest_centres(taken, centres[near[number]])]
-    return found
+    found = torch.cat(parts) if parts else torch.empty(0, dtype=torch.long)
+    return found.cpu().numpy()
