@@ -41,6 +41,7 @@ from yinyan.tensors import feature_tensor, message_graph
 
 SIZE, DEGREE, LEARNED_ON = 128, 21, 20_000
 CONCURRENCY = (1, 4, 16, 48)
+CHANGED = 500  # links that writes add and remove
 OVERLOAD = 256
 
 
@@ -234,11 +235,12 @@ def _request(kind: str, nodes: int, chance: random.Random) -> tuple[str, bytes]:
         return what, f"GET /v1/nodes/{node()}?limit=20 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
     if what == "search":
         return what, f"GET /v1/nodes?query={node()[:-1]} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
-    a, b = node(), node()
+    changed = chance.randrange(CHANGED)  # links that come and go, so that removals find something
+    link = [f"n{changed}", f"n{nodes - 1 - changed}"]
     bodies: dict[str, tuple[str, str, Any]] = {
-        "recommend": ("POST", "recommend", {"nodes": [a], "k": 10}),
+        "recommend": ("POST", "recommend", {"nodes": [node()], "k": 10}),
         "score": ("POST", "score", {"pairs": [[node(), node()] for _ in range(10)]}),
-        "write": (chance.choice(("POST", "POST", "DELETE")), "edges", {"edges": [[a, b if a != b else "n0"]]}),
+        "write": (chance.choice(("POST", "DELETE")), "edges", {"edges": [link]}),
     }
     method, route, content = bodies[what]
     body = json.dumps(content).encode()
