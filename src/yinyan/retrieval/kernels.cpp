@@ -147,9 +147,8 @@ void score_range(const Decoder& decoder, const float* weights, const float* own,
   std::vector<float> room(kRows * decoder.shared);
   int64_t i = begin;
   for (; i + kRows <= end; i += kRows) {
-    if (rows)
-      for (int64_t next = i + kRows; next < std::min(end, i + 2 * kRows); ++next)
-        ask_for(decoder.y + rows[next] * decoder.stride, decoder.stride);
+    for (int64_t next = i + kRows; next < std::min(end, i + 2 * kRows); ++next)
+      ask_for(decoder.y + (rows ? rows[next] : next) * decoder.stride, decoder.stride);
     score_some<kRows>(decoder, weights, own, rows, i, scores, room.data());
   }
   for (; i < end; ++i) score_some<1>(decoder, weights, own, rows, i, scores, room.data());
