@@ -22,7 +22,8 @@ Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
 Excluded = Callable[[int], Rows]
 
-_BLOCK = 65_536  # targets scored at a time: their scores take 256 kB
+_BLOCK = 1 << 20  # targets scored at a time: their scores take 4 MB, and threads meet once
+_DOTS = 65_536  # targets of a matrix product: with the sources' scores it stays in the last cache
 _TOGETHER = 64  # sources of a dot product scored at a time: a matrix product of their rows and a block
 _LEAST = float(np.finfo(np.float32).min)  # of all scores that are permitted
 _TOLERANCE = 1e-5  # of scores whose last bits depend on their company, as a share of the largest
@@ -50,7 +51,8 @@ class ExactSearch:
             raise InputError(f"'memory' needs to be a positive number of bytes (got {memory})")
         self.scorer = Scorer(decoder)
         self._block = max(1, min(_BLOCK, memory // 4))
-        self._together = max(1, min(_TOGETHER, memory // (4 * self._block)))
+        self._dots_block = max(1, min(_DOTS, memory // 4))
+        self._together = max(1, min(_TOGETHER, memory // (4 * self._dots_block)))
 
     @torch.no_grad()
     def top_k(
@@ -86,6 +88,8 @@ class ExactSearch:
                 scores[_within(left_out, first, last)] = -np.inf
                 if rows.churn:
                     scores[rows.is_stale[first:last]] = -np.inf
+                if running.bar == -np.inf:
+                    running.start(scores[:_DOTS], k)
                 running.add(np.arange(first, last), scores)
             if rows.extra_rows.size:
                 scores = self.scorer.scores(rows.extra, own)
@@ -106,8 +110,8 @@ class ExactSearch:
         decoder, size = self.scorer.decoder, self.scorer.decoder.size
         queries, bias = dot_queries(decoder, own), float(decoder.bias)  # type: ignore[arg-type]
         running = [Running(k, _TOLERANCE) for _ in left_out]
-        room = own.new_empty(len(left_out) * self._block)
-        for numbers, block in _blocks(rows, pool, self._block):
+        room = own.new_empty(len(left_out) * self._dots_block)
+        for numbers, block in _blocks(rows, pool, self._dots_block):
             out = room[: len(left_out) * block.shape[0]].view(len(left_out), block.shape[0])
             scores = torch.mm(queries, block[:, :size].t(), out=out).add_(bias).cpu().numpy()
             for place, collected in enumerate(running):
@@ -136,9 +140,10 @@ class Running:
     def start(self, scores: Scores, count: int) -> None:
         """Take the bar from a first block of scores: `count` of them reach it."""
         if count < scores.size and not np.isnan(scores).any():
-            top = torch.from_numpy(scores).topk(count).values
-            self.scale = max(self.scale, float(np.abs(scores).max()))
-            self.bar = float(top[-1]) - self.tolerance * self.scale
+            least = float(torch.from_numpy(scores).topk(count).values[-1])
+            if np.isfinite(least):
+                self.scale = max(self.scale, float(np.abs(scores[np.isfinite(scores)]).max()))
+                self.bar = least - self.tolerance * self.scale
 
     def add(self, rows: Rows, scores: Scores) -> None:
         """Some rows and their scores; -inf marks what is not permitted."""

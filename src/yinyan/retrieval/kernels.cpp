@@ -151,6 +151,10 @@ void score_range(const Decoder& decoder, const float* weights, const float* own,
       ask_for(decoder.y + (rows ? rows[next] : next) * decoder.stride, decoder.stride);
     score_some<kRows>(decoder, weights, own, rows, i, scores, room.data());
   }
+  if (i < end && end - begin >= kRows) {  // the last ones with some before them again, which score as they did
+    score_some<kRows>(decoder, weights, own, rows, end - kRows, scores, room.data());
+    i = end;
+  }
   for (; i < end; ++i) score_some<1>(decoder, weights, own, rows, i, scores, room.data());
 }
 
