@@ -10,6 +10,7 @@ import { counted, figure, signed } from "./scales";
 import { failure, loading } from "./states";
 
 const SHOWN = 6;
+const NOTICED = 0.005; // of what the explanation could not assign
 
 export interface Share {
   neighbour: Id | null; // null: all nodes together
@@ -61,13 +62,14 @@ function roleOf({ neighbour, of, attracts }: Share): string {
 }
 
 function told(explanation: Explanation): HTMLElement {
-  const { score, score_alone, contributions, source, base_rate } = explanation;
+  const { score, score_alone, contributions, source, base_rate, residue } = explanation;
   const [shown, rest, count] = largest(sharesOf(contributions, source));
   const greatest = Math.max(Math.abs(rest), ...shown.map(({ amount }) => Math.abs(amount)), 0);
   const body = shown.map((one) =>
     row(one.neighbour === null ? "All other nodes" : nameFor(one.neighbour), roleOf(one), one.amount, greatest),
   );
   if (count > 0) body.push(row(counted(count, "smaller one"), "together", rest, greatest));
+  if (Math.abs(residue) >= NOTICED) body.push(row("Not assigned", "left over by the computation", residue, greatest));
   const rate = base_rate === null ? "" : ` Its probability is stated for a base rate of ${figure(base_rate, 2)}.`;
   return h(
     "div",

@@ -24,6 +24,9 @@ _KINDS = {
     "ogbl-ppa": ("dense", "hits@100"),
     "ogbl-citation2": ("dense", "mrr"),
     "heart-citeseer": ("sparse", "mrr"),
+    "collegemsg": ("", "hits@100"),
+    "lastfm-friends": ("", "hits@100"),
+    "lastfm-listens": ("", "hits@100"),
 }
 
 
@@ -35,6 +38,9 @@ def stand_in(name: str) -> Dataset:
     count = len(group)
     chance = np.where(group[:, None] == group[None, :], 0.3, 0.01)
     pairs = np.argwhere(np.triu(generator.random((count, count)) < chance, 1))
+    sides = np.arange(count) % 2 if name == "lastfm-listens" else None
+    if sides is not None:
+        pairs = pairs[sides[pairs[:, 0]] != sides[pairs[:, 1]]]
     graph = Graph.from_arrays(
         pairs,
         num_nodes=count,
@@ -42,6 +48,7 @@ def stand_in(name: str) -> Dataset:
         weights=generator.integers(1, 5, len(pairs)).astype(np.float32) if name == "ogbl-collab" else None,
         times=generator.integers(1990, 2020, len(pairs)) if name == "ogbl-collab" else None,
         directed=name == "ogbl-citation2",
+        sides=sides,
     )
     fixed = name.startswith(("ogbl-", "heart-"))
     return Dataset(name, graph, _parts(graph, own=metric == "mrr", generator=generator) if fixed else None, metric)
