@@ -5,10 +5,11 @@ YINYAN_DATA=/data python benchmarks/levers.py --data citeseer --levers sketches 
 YINYAN_DATA=/data python benchmarks/levers.py --data cora --on "sketches of 64"       # each lever on top of that one
 python benchmarks/levers.py --names                                                  # what there is to try
 
-Protocol clean, splits of seeds 100, 101, …, which are not those of reported seeds (their validation links can be test
-links of those, as with any splits of one graph). A figure is what chooses the weights, Hits@10% plus AUC unless
-the settings say otherwise, at the best epoch; test links are never scored. `gain` is the mean over the seeds of the
-difference to the base on the same split, `±` its standard error. Finished runs are kept in --keep and not repeated.
+Protocol clean (official where the data come with a split), splits of seeds 100, 101, …, which are not those of reported
+seeds (their validation links can be test links of those, as with any splits of one graph). A figure is what chooses the
+weights, Hits@10% plus AUC unless the settings say otherwise, at the best epoch; test links are never scored. `gain` is
+the mean over the seeds of the difference to the base on the same split, `±` its standard error. Finished runs are kept
+in --keep and not repeated.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ BASES: dict[str, Change] = {  # what the search started from, where it is not wh
             "epochs": 60, "batch_size": 2048, "learning_rate": 0.02, "weight_decay": 0.0, "loss_negatives": 1,
             "selection": "hits@100",
         },
-    }
+    },
+    "heart-citeseer": {"training": {"selection": "mrr"}},
 }  # fmt: skip
 LEVERS: dict[str, Change] = {
     BASE: {},
@@ -72,6 +74,12 @@ LEVERS: dict[str, Change] = {
     "squared AUC loss": {"training": {"loss": "auc"}},
     "ranking loss": {"training": {"loss": "logrank"}},
     "InfoNCE": {"training": {"loss": "infonce", "loss_negatives": 8}},
+    "InfoNCE by source": {"training": {"loss": "infonce", "loss_negatives": 8, "loss_sampler": "source"}},
+    "two steps, InfoNCE by source": {
+        "encoder": {"num_steps": 2, "step_size": 0.5},
+        "training": {"loss": "infonce", "loss_negatives": 8, "loss_sampler": "source"},
+    },
+    "source non-links in the loss": {"training": {"loss_sampler": "source"}},
     "one loss negative": {"training": {"loss_negatives": 1}},
     "eight loss negatives": {"training": {"loss_negatives": 8}},
     # training
@@ -106,7 +114,8 @@ def changed(base: Change, change: Change, suggested: Any) -> Change:
 
 
 def run(data: str, seed: int, lever: str, on: str) -> dict[str, Any]:
-    split = make_split(load(data), "clean", seed)
+    loaded = load(data)
+    split = make_split(loaded, "clean" if loaded.parts is None else "official", seed)
     suggested = suggest(split.graph, len(split.train_targets)).settings
     base = merged(BASES.get(data, {}), LEVERS[on])
     settings = changed(base, LEVERS[lever], suggested)

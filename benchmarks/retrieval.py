@@ -184,8 +184,18 @@ def growth(results: Sequence[dict[str, Any]]) -> float:
     return math.log(last["flashlight_ms"] / first["flashlight_ms"]) / math.log(last["nodes"] / first["nodes"])
 
 
+def frontier(points: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Efforts that nothing faster beats, the fastest first."""
+    kept: list[dict[str, Any]] = []
+    for point in sorted(points, key=lambda p: p["ms"]):
+        if not kept or point["recall"] > kept[-1]["recall"]:
+            kept.append(point)
+    return kept
+
+
 def draw(path: Path, results: Sequence[dict[str, Any]]) -> None:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     figure = Figure(figsize=(12, 4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
@@ -200,11 +210,12 @@ def draw(path: Path, results: Sequence[dict[str, Any]]) -> None:
     left.legend(fontsize=8)
     for axes, kind in ((middle, "flashlight"), (right, "mips")):
         for r in results:
-            points = r.get(f"{kind}_curve", ())
+            points = frontier(r.get(f"{kind}_curve", ()))
             if points:
                 axes.semilogx(
                     [p["ms"] for p in points], [p["recall"] for p in points], "o-", label=f"{r['nodes']:,} nodes"
                 )
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.set(title={"flashlight": "Flashlight", "mips": "MIPS"}[kind], xlabel="ms a node", ylabel="recall@100")
         axes.legend(fontsize=8)
     for axes in (left, middle, right):
