@@ -106,7 +106,8 @@ def _content(
     graph = fitted.graph
     positive, negative = scores
     ends = np.stack([graph.ids.rows([r.source for r in links]), graph.ids.rows([r.target for r in links])], axis=1)
-    rows, points = map_2d(model.embeddings_, seed=fitted.seed, keep=np.unique(ends))
+    size = fitted.settings.encoder.hidden_size  # sketches beside it say nothing of likeness
+    rows, points = map_2d(model.embeddings_[:, :size], seed=fitted.seed, keep=np.unique(ends))
     place = np.full(graph.num_nodes, -1, dtype=np.int64)
     place[rows] = np.arange(len(rows))
     return ReportContent(

@@ -153,7 +153,8 @@ class LinkPredictor:
 
     @property
     def embeddings_(self) -> NDArray[np.float32]:
-        """(n, d): a row for each node, in the order of `graph_.ids`."""
+        """(n, d): a row for each node, in the order of `graph_.ids`; the first `encoder.hidden_size` columns are the
+        embedding, the others sketches of its neighbourhood, if there are any."""
         view: NDArray[np.float32] = self._fitted.embeddings.cpu().numpy().view()
         view.flags.writeable = False  # it may share memory with the model
         return view
@@ -320,7 +321,7 @@ class LinkPredictor:
         )
 
     def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
-        """The stored vectors of nodes, (len(nodes), d); (d,) for one node."""
+        """The stored vectors of nodes, (len(nodes), d); (d,) for one node: columns as of `embeddings_`."""
         fitted = self._fitted
         rows = fitted.graph.ids.rows(as_list(nodes))
         vectors: NDArray[np.float32] = fitted.embeddings[torch.from_numpy(rows)].cpu().numpy()
