@@ -118,3 +118,19 @@ class TestReports:
         fit_report(tmp_path / "r.html", model, title="Ring")
         assert np.shape(written[0].links) == (10, 2)
         assert model.graph_.has_edges(written[0].links).all()
+
+
+def test_the_map_is_of_embeddings_not_of_sketches(
+    model: LinkPredictor, written: list[ReportContent], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Sketches, whose numbers are larger, once decided where nodes stand on the report's map."""
+    widths: list[int] = []
+    real = evidence.map_2d
+
+    def watched(embeddings: Any, **options: Any) -> Any:
+        widths.append(embeddings.shape[1])
+        return real(embeddings, **options)
+
+    monkeypatch.setattr(evidence, "map_2d", watched)
+    fit_report(tmp_path / "report.html", model, title="ring")
+    assert widths == [8] and model.embeddings_.shape[1] > 8
