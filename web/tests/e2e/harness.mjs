@@ -94,7 +94,7 @@ export class Visit {
 
   /** Waits until a check of the page holds. */
   async until(check, what) {
-    for (let turn = 0; turn < 100; turn++) {
+    for (let turn = 0; turn < 400; turn++) {
       if (await check()) return;
       await this.page.waitForTimeout(50);
     }
