@@ -13,6 +13,7 @@ from contracts import IndexContract, clustered_rows
 from yinyan.decoder import Decoder, build_decoder
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
+from yinyan.retrieval import exact, kernels
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.index import build_index
 from yinyan.settings import DecoderSettings
@@ -20,6 +21,16 @@ from yinyan.settings import DecoderSettings
 
 class TestExact(IndexContract):
     kind = "exact"
+
+
+class TestExactByBounds(IndexContract):
+    kind = "exact"
+
+    @pytest.fixture(autouse=True)
+    def everywhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(exact, "_SCREENED_ROWS", 1)
+        monkeypatch.setattr(exact, "_SCREENED", 0)
+        monkeypatch.setattr(kernels, "screens_quickly", lambda: kernels.library() is not None)
 
 
 class TestFlashlight(IndexContract):

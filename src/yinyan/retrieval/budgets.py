@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ __all__ = ["Budget", "Sample", "Trial", "choose_effort", "ladder", "recall_of"]
 
 Rows = NDArray[np.int64]
 
-_MARGIN = 0.25  # of what an answer may lack
 _MOST_CANDIDATES = 16_000  # for k = 100: beyond, an exact search is as good
 
 
@@ -75,7 +75,8 @@ class Sample:
         started = time.perf_counter()
         found = search.top_k(rows, self.sources, self.k, self.excluded)
         spent = time.perf_counter() - started
-        return Trial(search.effort, recall_of(found, self.truth), 1e3 * spent / max(1, self.sources.size))
+        recall, error = recall_and_error(found, self.truth)
+        return Trial(search.effort, recall, 1e3 * spent / max(1, self.sources.size), error)
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,11 @@ class Trial:
     effort: Effort
     recall: float
     milliseconds: float  # a source, in a batch
+    error: float = 0.0  # standard error of the recall
+
+    def reaches(self, recall: float | None) -> bool:
+        """Whether it finds that share of the answer, chance counted against it."""
+        return recall is None or self.recall - self.error >= recall
 
 
 def ladder(num_cells: int, *, linear: bool) -> list[Effort]:
@@ -101,20 +107,25 @@ def ladder(num_cells: int, *, linear: bool) -> list[Effort]:
 
 def recall_of(found: Sequence[TopK], truth: Sequence[TopK]) -> float:
     """Mean share of the exact answer that was found; one that has no rows counts as found."""
+    return recall_and_error(found, truth)[0]
+
+
+def recall_and_error(found: Sequence[TopK], truth: Sequence[TopK]) -> tuple[float, float]:
+    """The same, and its standard error."""
     shares = [
         np.isin(exact.rows, top.rows).mean() if exact.rows.size else 1.0
         for top, exact in zip(found, truth, strict=True)
     ]
-    return float(np.mean(shares)) if shares else 1.0
+    if not shares:
+        return 1.0, 0.0
+    return float(np.mean(shares)), float(np.std(shares) / math.sqrt(len(shares)))
 
 
 def choose_effort(
     search: Probing, rows: Snapshot, sample: Sample, budget: Budget, tell: Callable[[str], None]
 ) -> Effort:
-    """The least effort within the budget, by trial on a sample; a little more recall than asked for, for its chance."""
+    """The least effort within the budget, by trial on a sample, whose chance counts against it."""
     trials: list[Trial] = []
-    if budget.recall is not None:
-        budget = dataclasses.replace(budget, recall=budget.recall + _MARGIN * (1 - budget.recall))
     sample.part(slice(0, 2)).try_out(search, rows)  # what is done once only shall not count
     for effort in ladder(len(search.lists.centres), linear=is_linear(search.decoder)):
         trial = sample.try_out(search.with_effort(effort), rows)
@@ -125,14 +136,14 @@ def choose_effort(
         )
         if budget.milliseconds is not None and trial.milliseconds > 2 * budget.milliseconds:
             break
-        if budget.recall is not None and trial.recall >= budget.recall:
+        if budget.recall is not None and trial.reaches(budget.recall):
             break
     return _within(trials, budget).effort
 
 
 def _within(trials: Sequence[Trial], budget: Budget) -> Trial:
     fast = [t for t in trials if budget.milliseconds is None or t.milliseconds <= budget.milliseconds]
-    good = [t for t in fast if budget.recall is None or t.recall >= budget.recall]
+    good = [t for t in fast if t.reaches(budget.recall)]
     if good:
         return (
             min(good, key=lambda t: t.milliseconds) if budget.recall is not None else max(good, key=lambda t: t.recall)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
 from yinyan.retrieval import kernels
+from yinyan.retrieval.screening import Bounds, Screen
 from yinyan.sketches import NUM_ESTIMATES
 
 __all__ = ["Scorer", "dot_queries", "mapped_sources"]
@@ -53,6 +54,16 @@ class Scorer:
         if self.is_canonical(y):
             return self._kernel.of_source(y, self._weights(own[None]), own.contiguous(), rows, first, count)
         return self._by_blocks(self._plan(self.decoder, own), y, rows, first, count)
+
+    def can_be_screened(self, y: Tensor) -> bool:
+        """Whether bounds of its scores (see `screening`) are known, and cheaper than the scores."""
+        plain = self.is_canonical(y) and self.decoder.structure is None and not self._kernel.residual
+        return plain and kernels.screens_quickly()
+
+    @torch.no_grad()
+    def bounds(self, screen: Screen, own: Tensor) -> list[Bounds]:
+        """Upper bounds of the scores of the screen's rows, for each of the sources whose rows are `own`."""
+        return screen.bounds_by(self._kernel, self._weights(own))
 
     def _is_plain_dot(self, y: Tensor) -> bool:
         return self._plan is _fold_dot and self.decoder.structure is None and _suits_dots(y)

@@ -232,7 +232,8 @@ def build_index(
     budget = budget or Budget()
     decoder, y = _on_cpu(decoder, embeddings)
     chosen = _chosen_kind(kind, decoder, y.shape[0])
-    rows, exact = Snapshot.of(y), ExactSearch(decoder)
+    rows, exact = Snapshot.of(y), ExactSearch(decoder, screen=_room_for_screen(y, budget))
+    held = exact.prepare(rows)
     excluded = _known_rows(graph, rows)
     facts = IndexMetadata(
         kind=chosen, num_nodes=y.shape[0], columns=y.shape[1], cells=0, effort=None, promised_recall=budget.recall,
@@ -246,7 +247,9 @@ def build_index(
             raise SettingsError(
                 f"an exact search takes {spent:.3g} ms a source here, over the {budget.milliseconds:g} asked for"
             )
-        return Index(graph, decoder, rows, exact, replace(facts, milliseconds=spent, exact_milliseconds=spent))
+        share = held / max(1, y.numel() * y.element_size())
+        facts = replace(facts, milliseconds=spent, exact_milliseconds=spent, bytes=held, bytes_share=share)
+        return Index(graph, decoder, rows, exact, facts)
     cells = _num_cells(y.shape[0])
     _check_memory(y, cells, budget)
     tell(f"{chosen}: {y.shape[0]:,} nodes into {cells:,} cells")
@@ -327,8 +330,12 @@ def _check_memory(y: Tensor, cells: int, budget: Budget) -> None:
     if budget.megabytes is not None and wanted > budget.megabytes:
         raise SettingsError(
             f"an index of {y.shape[0]:,} rows takes about {wanted:,.0f} MB, over the {budget.megabytes:g} asked for "
-            f"(raise 'megabytes', or use kind 'exact', which takes none)"
+            f"(raise 'megabytes', or use kind 'exact', which can do without)"
         )
+
+
+def _room_for_screen(y: Tensor, budget: Budget) -> bool:
+    return budget.megabytes is None or y.shape[0] * (y.shape[1] + 16) <= budget.megabytes * 2**20
 
 
 def _on_cpu(decoder: Decoder, embeddings: Tensor) -> tuple[Decoder, Tensor]:

@@ -201,6 +201,98 @@ void dot_candidates(const float* y, int64_t stride, const float* queries, int64_
   }
 }
 
+struct Screen {
+  const int8_t* codes;    // (n, columns) rows, a byte a number
+  int64_t columns;        // a multiple of 4
+  const int32_t* starts;  // (n,) what sums begin with: weights are stored 128 too large
+  const float* errors;    // (n,) lengths of what rounding took of the rows
+  const float* norms;     // (n,) lengths of the codes
+  int64_t panels;
+  const float* bias;      // (panels, kWide), as are scales and output
+  const float* scales;
+  const float* output;
+  float constant, per_error, per_norm;
+};
+
+}  // extern "C"
+
+namespace {
+
+#ifdef __AVX512VNNI__
+typedef int32_t Ints __attribute__((vector_size(64)));
+
+// totals += o ReLU(z) for kLanes hidden units whose sums are given
+template <int Rows>
+inline void add_units(const Screen& screen, int64_t unit, const Ints (&sums)[Rows], Lanes (&totals)[Rows]) {
+  const Lanes bias = at(screen.bias + unit), scale = at(screen.scales + unit), output = at(screen.output + unit);
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r)
+    totals[r] += positive(bias + scale * __builtin_convertvector(sums[r], Lanes)) * output;
+}
+#endif
+
+template <int Rows>
+void bound_some(const Screen& screen, const uint8_t* weights, int64_t begin, float* bounds) {
+  const int64_t quads = screen.columns / 4;
+  const int8_t* codes = screen.codes + begin * screen.columns;
+  Lanes totals[Rows];
+  for (int r = 0; r < Rows; ++r) totals[r] = Lanes{};
+  for (int64_t p = 0; p < screen.panels; ++p) {
+    const uint8_t* w = weights + p * screen.columns * kWide;
+#ifdef __AVX512VNNI__
+    Ints first[Rows], second[Rows];
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) first[r] = second[r] = Ints{} + screen.starts[begin + r];
+    for (int64_t k = 0; k < quads; ++k) {
+      const __m512i left = _mm512_loadu_si512(w + k * 4 * kWide), right = _mm512_loadu_si512(w + k * 4 * kWide + 64);
+#pragma GCC unroll 16
+      for (int r = 0; r < Rows; ++r) {
+        const __m512i code = _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(codes + r * screen.columns + 4 * k));
+        first[r] = (Ints)_mm512_dpbusd_epi32((__m512i)first[r], left, code);
+        second[r] = (Ints)_mm512_dpbusd_epi32((__m512i)second[r], right, code);
+      }
+    }
+    add_units<Rows>(screen, p * kWide, first, totals);
+    add_units<Rows>(screen, p * kWide + kLanes, second, totals);
+#else
+    for (int r = 0; r < Rows; ++r) {
+      const int8_t* row = codes + r * screen.columns;
+      int32_t sums[kWide];
+      for (int unit = 0; unit < kWide; ++unit) sums[unit] = screen.starts[begin + r];
+      for (int64_t k = 0; k < quads; ++k)
+        for (int unit = 0; unit < kWide; ++unit)
+          for (int b = 0; b < 4; ++b) sums[unit] += w[4 * (k * kWide + unit) + b] * row[4 * k + b];
+      for (int unit = 0; unit < kWide; ++unit) {
+        const float z = screen.bias[p * kWide + unit] + screen.scales[p * kWide + unit] * sums[unit];
+        totals[r][unit % kLanes] += (z < 0 ? 0 : z) * screen.output[p * kWide + unit];
+      }
+    }
+#endif
+  }
+  for (int r = 0; r < Rows; ++r)
+    bounds[begin + r] = sum_of(totals[r]) + screen.constant + screen.per_error * screen.errors[begin + r] +
+                        screen.per_norm * screen.norms[begin + r];
+}
+
+}  // namespace
+
+extern "C" {
+
+int32_t screens_quickly() {
+#ifdef __AVX512VNNI__
+  return 1;
+#else
+  return 0;
+#endif
+}
+
+// upper bounds of the scores of rows begin..end; `weights` are (panels, columns / 4, kWide, 4)
+void bound_targets(const Screen* screen, const uint8_t* weights, int64_t begin, int64_t end, float* bounds) {
+  int64_t i = begin;
+  for (; i + kRows <= end; i += kRows) bound_some<kRows>(*screen, weights, i, bounds);
+  for (; i < end; ++i) bound_some<1>(*screen, weights, i, bounds);
+}
+
 struct Lists {
   const uint8_t* codes;    // (groups, columns / 4, kGroup, 4)
   const int32_t* rows;     // (groups, kGroup), -1 where a group is not full

@@ -19,11 +19,15 @@ from yinyan.ranges import run_all, split_evenly
 __all__ = [
     "GROUP",
     "FoldedDecoder",
+    "RoundedDecoder",
+    "RoundedRows",
     "dot_candidates",
+    "in_bytes",
     "keep_best",
     "library",
     "panels",
     "scan_lists",
+    "screens_quickly",
     "select_above",
 ]
 
@@ -50,6 +54,15 @@ class _Lists(ctypes.Structure):
         ("codes", ctypes.c_void_p), ("rows", ctypes.c_void_p), ("starts", ctypes.c_void_p),
         ("is_stale", ctypes.c_void_p), ("columns", ctypes.c_int64), ("left_out", ctypes.c_void_p),
         ("ends", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+class _Screen(ctypes.Structure):
+    _fields_ = (
+        ("codes", ctypes.c_void_p), ("columns", ctypes.c_int64), ("starts", ctypes.c_void_p),
+        ("errors", ctypes.c_void_p), ("norms", ctypes.c_void_p), ("panels", ctypes.c_int64),
+        ("bias", ctypes.c_void_p), ("scales", ctypes.c_void_p), ("output", ctypes.c_void_p),
+        ("constant", ctypes.c_float), ("per_error", ctypes.c_float), ("per_norm", ctypes.c_float),
     )  # fmt: skip
 
 
@@ -91,6 +104,41 @@ class FoldedDecoder(NamedTuple):
             self.sketch_size, _at(self.bias), _at(self.output), _at(self.mixed), _at(self.said), _at(self.said_bias),
             self.output_bias, self.residual,
         )  # fmt: skip
+
+
+class RoundedRows(NamedTuple):
+    """(n, columns) rows in bytes, and what rounding took of them."""
+
+    codes: Tensor  # (n, columns) int8, columns a multiple of 4
+    starts: Tensor  # (n,) int32: -128 times the sum of the codes
+    errors: Tensor  # (n,) lengths of what rounding took
+    norms: Tensor  # (n,) lengths of the codes
+
+
+class RoundedDecoder(NamedTuple):
+    """A folded decoder in bytes, and what makes its scores upper bounds."""
+
+    weights: Tensor  # (panels, columns / 4, width, 4) uint8, 128 too large
+    scales: Tensor  # panels · width, as are the next two
+    bias: Tensor
+    output: Tensor
+    constant: float
+    per_error: float
+    per_norm: float
+
+    def bounds(self, rows: RoundedRows, first: int, last: int) -> Scores:
+        """(last - first,) upper bounds of the scores of these rows."""
+        columns, out = rows.codes.shape[1], np.empty(last - first, dtype=np.float32)
+        task = _Screen(
+            _at(rows.codes[first:]), columns, _at(rows.starts[first:]), _at(rows.errors[first:]),
+            _at(rows.norms[first:]), self.weights.shape[0], _at(self.bias), _at(self.scales), _at(self.output),
+            self.constant, self.per_error, self.per_norm,
+        )  # fmt: skip
+        given = (ctypes.byref(task), _at(self.weights))
+        parts = split_evenly(out.size, min(_PARTS, max(1, out.size * self.weights.numel() // (4 * _WORK))))
+        function = _required().bound_targets
+        run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in parts])
+        return out
 
 
 def scan_lists(
@@ -162,6 +210,19 @@ def panels(weight: Tensor) -> Tensor:
     return filled.view(count, width, inputs).transpose(1, 2).contiguous()
 
 
+def in_bytes(weight: Tensor) -> Tensor:
+    """(sources, hidden, columns) int8 as (sources, panels, columns / 4, width, 4) uint8, each 128 larger."""
+    width, (sources, hidden, columns) = int(_required().panel_width()), weight.shape
+    raised = weight.view(torch.uint8) ^ 128
+    return raised.view(sources, hidden // width, width, columns // 4, 4).transpose(2, 3).contiguous()
+
+
+def screens_quickly() -> bool:
+    """Whether bounds by bytes cost less than scores."""
+    built = library()
+    return built is not None and bool(built.screens_quickly())
+
+
 def library() -> ctypes.CDLL | None:
     """The compiled kernels; None where they are switched off (YINYAN_NATIVE=0) or cannot be built."""
     return None if os.environ.get("YINYAN_NATIVE", "1") == "0" else _load()
@@ -183,6 +244,8 @@ def _load() -> ctypes.CDLL | None:
     built.keep_best.argtypes = (pointer, pointer, long, long, long, long, pointer, pointer)
     built.select_above.argtypes = (pointer, long, ctypes.c_float, pointer)
     built.select_above.restype = long
+    built.bound_targets.argtypes = (pointer, pointer, long, long, pointer)
+    built.screens_quickly.restype = ctypes.c_int32
     built.panel_width.restype = built.group_size.restype = ctypes.c_int32
     return built if built.group_size() == GROUP else None
 
