@@ -101,7 +101,7 @@ def built(kind: str, model: Trained, recall: float, folder: Path) -> tuple[Index
         folder.mkdir(exist_ok=True)
         started = time.perf_counter()
         budget = Budget(recall=recall, k=K)
-        index = build_index(graph, model.decoder, model.embeddings, kind=kind, budget=budget, sample=64)
+        index = build_index(graph, model.decoder, model.embeddings, kind=kind, budget=budget, sample=128)
         seconds = time.perf_counter() - started
         index.save(folder)
         kept.write_text(json.dumps(seconds))
@@ -132,7 +132,7 @@ def of_kind(kind: str, model: Trained, index: Index, *, curves: bool) -> dict[st
     times = common.Times()
     times.run(tasks, 3)
     ms = {name: 1e3 * times.least(name) / counts[name] for name in tasks}
-    truth = exact.top_k(rows, asked[:64], K)
+    truth = exact.top_k(rows, asked, K)
     facts = index.metadata
     found = {
         f"{kind}_ms": ms["search"],
@@ -140,7 +140,7 @@ def of_kind(kind: str, model: Trained, index: Index, *, curves: bool) -> dict[st
         f"{kind}_exact_ms": ms["exact"],
         f"{kind}_loop_ms": ms["loop"],
         f"{kind}_over_exact": ms["exact"] / ms["search"],
-        f"{kind}_recall": recall_of(index.top_k(asked[:64], K), truth),
+        f"{kind}_recall": recall_of(index.top_k(asked, K), truth),
         f"{kind}_bytes_share": facts.bytes_share,
         f"{kind}_effort": str(tuple((facts.effort or {}).values())),
         ("exact" if kind == "flashlight" else "exact_dot") + "_over_loop": ms["loop"] / ms["exact"],
@@ -148,8 +148,8 @@ def of_kind(kind: str, model: Trained, index: Index, *, curves: bool) -> dict[st
     if kind == "flashlight":
         found |= {"unscreened_ms": ms["unscreened"], "exact_prepare_s": prepared}
     if kind == "mips":
-        got = peer(y[asked[:64]], K + 1)
-        kept = [set(row[row != source].tolist()) for row, source in zip(got, asked, strict=False)]
+        got = peer(y[asked], K + 1)
+        kept = [set(row[row != source].tolist()) for row, source in zip(got, asked, strict=True)]
         found |= {
             "pyg_ms": ms["pyg"],
             "pyg_flat_ms": ms["pyg_flat"],
@@ -169,7 +169,7 @@ def curve(index: Index, rows: Snapshot, asked: np.ndarray, truth: Sequence[Any])
     for effort in ladder(len(search.lists.centres), linear=is_linear(index.decoder)):
         tried, times = search.with_effort(effort), common.Times()
         times.run({"search": lambda tried=tried: tried.top_k(rows, asked, K)}, 2, warm_up=0)
-        recall = recall_of(tried.top_k(rows, asked[:64], K), truth)
+        recall = recall_of(tried.top_k(rows, asked, K), truth)
         drawn.append(
             {
                 "probes": effort.probes,

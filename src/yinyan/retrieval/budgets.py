@@ -21,6 +21,7 @@ __all__ = ["Budget", "Sample", "Trial", "choose_effort", "ladder", "recall_of"]
 
 Rows = NDArray[np.int64]
 
+_ONE_SIDED = 1.64  # standard errors that a mean exceeds once in twenty times
 _MOST_CANDIDATES = 16_000  # for k = 100: beyond, an exact search is as good
 
 
@@ -89,8 +90,8 @@ class Trial:
     error: float = 0.0  # standard error of the recall
 
     def reaches(self, recall: float | None) -> bool:
-        """Whether it finds that share of the answer, chance counted against it."""
-        return recall is None or self.recall - self.error >= recall
+        """Whether it finds that share of the answer, and not by chance: nineteen times of twenty."""
+        return recall is None or self.recall - _ONE_SIDED * self.error >= recall
 
 
 def ladder(num_cells: int, *, linear: bool) -> list[Effort]:
@@ -99,7 +100,7 @@ def ladder(num_cells: int, *, linear: bool) -> list[Effort]:
     probes, candidates = 8, 200
     while candidates <= _MOST_CANDIDATES:
         probed = min(probes, num_cells)
-        rounds = (1,) if linear else (1, 2) if probed < num_cells else (2, 4)
+        rounds = (1,) if linear else (1, 3)
         steps += [Effort(probed, candidates, rounds=count) for count in rounds]
         probes, candidates = 2 * probes, candidates + 100 if probed < min(num_cells, 256) else 2 * candidates
     return steps

@@ -18,7 +18,7 @@ from yinyan.retrieval.snapshot import Snapshot
 __all__ = ["FlashlightSearch"]
 
 _PILOT = 3  # the first of several rounds does a third of the work: it only has to find the pattern of the best
-_TURNED = 0.01  # 1 - cosine of two queries from which on another round is worth its time
+_SETTLED = 0.6  # of an answer known before its last round: fewer mean that the best are spread over many cells
 
 Rows = NDArray[np.int64]
 
@@ -27,8 +27,9 @@ class FlashlightSearch(Probing):
     """The score is linear in the target while its activation pattern stays, and the best targets share few patterns.
 
     So a first query is the gradient at the source's own row, where similar nodes are; its candidates are scored
-    exactly, the mean gradient at the best of them is the next query, and so on. A source is done when its query no
-    longer turns, or after the last round. The answer is the exact ranking of everything met.
+    exactly, the mean gradient at the best of them is the next query, and so on. A source is done when a round told
+    little new, or after the last; until then each round looks into twice as many cells. The answer is the exact
+    ranking of everything met.
     """
 
     def __init__(self, decoder: Decoder, lists: Lists, effort: Effort) -> None:
@@ -41,18 +42,18 @@ class FlashlightSearch(Probing):
         found = Found.none(len(sources))
         active, share = np.arange(len(sources)), 1 if self.effort.rounds == 1 else _PILOT
         for number in range(self.effort.rounds):
-            few = [left_out[place] for place in active.tolist()]
+            few, before = [left_out[place] for place in active.tolist()], found.of(active)
             met = self.candidates(rows, queries, -(-probes // share), -(-count // share), permitted, few)
-            found = found.replaced(
-                active, found.of(active).joined(met, self.scores(rows, own[active], met), max(k, self.effort.pattern))
-            )
+            after = before.joined(met, self.scores(rows, own[active], met), max(k, self.effort.pattern))
+            found = found.replaced(active, after)
             if number + 1 == self.effort.rounds:
                 break
-            turned = self._turned(rows, own[active], found.of(active), queries)
-            goes_on = (torch.cosine_similarity(queries, turned) < 1 - _TURNED).cpu().numpy() | (share > 1)
-            active, queries, share = active[goes_on], turned[torch.from_numpy(goes_on)], 1
+            turned = self._turned(rows, own[active], after, queries)
+            goes_on = _news(before.rows[:, :k], after.rows[:, :k]) > 1 - _SETTLED
+            active, queries = active[goes_on], turned[torch.from_numpy(goes_on)]
             if not active.size:
                 break
+            probes, share = probes if number == 0 else 2 * probes, 1
         return found
 
     def _turned(self, rows: Snapshot, own: Tensor, found: Found, queries: Tensor) -> Tensor:
@@ -66,3 +67,11 @@ class FlashlightSearch(Probing):
         turned = queries.clone()
         turned[torch.from_numpy(there)] = queries_at(self.scorer.precise, own[torch.from_numpy(there)], at)
         return turned
+
+
+def _news(before: Rows, after: Rows) -> NDArray[np.float64]:
+    """(sources,) share of an answer that was not known before; -1 is no answer."""
+    offsets = np.arange(len(after))[:, None] * (int(after.max(initial=0)) + 1)
+    known = np.isin(after + offsets, (before + offsets)[before >= 0]) | (after < 0)
+    shares: NDArray[np.float64] = 1 - known.sum(1) / max(1, after.shape[1])
+    return shares

@@ -25,9 +25,9 @@ from yinyan.retrieval.snapshot import Snapshot
 __all__ = ["INDEX_FILE", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
-_FORMAT = 1
-_NAMES = ("weights", "centres", "lows", "steps", "codes", "rows", "starts")
-_IN_MEMORY = ("weights", "centres", "lows", "steps")  # small, and torch reads them
+_FORMAT = 2
+_NAMES = ("weights", "centres", "spreads", "lows", "steps", "codes", "rows", "starts")
+_IN_MEMORY = ("weights", "centres", "spreads", "lows", "steps")  # small, and torch reads them
 
 
 def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None) -> None:

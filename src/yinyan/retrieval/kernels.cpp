@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 #include <vector>
-#ifdef __AVX512VNNI__
+#ifdef __AVX512F__
 #include <immintrin.h>
 #endif
 
@@ -23,8 +23,10 @@ constexpr int kRows = 6;
 constexpr int kWide = 2 * kLanes;  // hidden units worked on at once
 constexpr int kGroup = 16;         // rows of a list that stand together, four columns of each in turn
 constexpr int kEstimates = 6;
+constexpr int kGroups = 4;         // of them worked on at once
 constexpr int kAhead = 6;          // scattered rows that are asked for in advance
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
+typedef int32_t Ints __attribute__((vector_size(4 * kGroup)));  // a number for each row of a group
 
 Lanes at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
 
@@ -219,8 +221,6 @@ struct Screen {
 namespace {
 
 #ifdef __AVX512VNNI__
-typedef int32_t Ints __attribute__((vector_size(64)));
-
 // totals += o ReLU(z) for kLanes hidden units whose sums are given
 template <int Rows>
 inline void add_units(const Screen& screen, int64_t unit, const Ints (&sums)[Rows], Lanes (&totals)[Rows]) {
@@ -303,11 +303,62 @@ struct Lists {
   const int64_t* ends;     // (queries + 1,) where they begin and end
 };
 
+}  // extern "C"
+
+namespace {
+
+// 128 coarse + fine products of a query with the rows of some groups; those kGroups further on are asked for
+template <int Groups>
+inline void products(const uint8_t* codes, int64_t columns, const int8_t* coarse, const int8_t* fine, Ints* out) {
+  const int64_t quads = columns / 4;
+  Ints large[Groups], small[Groups];
+#pragma GCC unroll 4
+  for (int g = 0; g < Groups; ++g) large[g] = small[g] = Ints{};
+  for (int64_t k = 0; k < quads; ++k) {
+#ifdef __AVX512VNNI__
+    const __m512i first = _mm512_set1_epi32(reinterpret_cast<const int32_t*>(coarse)[k]);
+    const __m512i second = _mm512_set1_epi32(reinterpret_cast<const int32_t*>(fine)[k]);
+#pragma GCC unroll 4
+    for (int g = 0; g < Groups; ++g) {
+      const uint8_t* here = codes + (g * quads + k) * 4 * kGroup;
+      __builtin_prefetch(here + kGroups * quads * 4 * kGroup);
+      const __m512i code = _mm512_loadu_si512(here);
+      large[g] = (Ints)_mm512_dpbusd_epi32((__m512i)large[g], code, first);
+      small[g] = (Ints)_mm512_dpbusd_epi32((__m512i)small[g], code, second);
+    }
+#else
+    for (int g = 0; g < Groups; ++g)
+      for (int r = 0; r < kGroup; ++r)
+        for (int b = 0; b < 4; ++b) {
+          const int32_t code = codes[(g * quads + k) * 4 * kGroup + 4 * r + b];
+          large[g][r] += code * coarse[4 * k + b];
+          small[g][r] += code * fine[4 * k + b];
+        }
+#endif
+  }
+#pragma GCC unroll 4
+  for (int g = 0; g < Groups; ++g) out[g] = 128 * large[g] + small[g];
+}
+
+bool any_above(Ints sums, int32_t bar) {
+#ifdef __AVX512F__
+  return _mm512_cmpgt_epi32_mask((__m512i)sums, _mm512_set1_epi32(bar));
+#else
+  for (int r = 0; r < kGroup; ++r)
+    if (sums[r] > bar) return true;
+  return false;
+#endif
+}
+
+}  // namespace
+
+extern "C" {
+
 // The `count` rows of largest products with each query among the cells that it looks into, in no order; -1 fills up.
 // `queries` are (queries, 2, columns): a coarse digit and a fine one, 1/128 of it.
 void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells, int64_t probes, int64_t count,
                 int64_t begin, int64_t end, int64_t* found) {
-  const int64_t quads = lists->columns / 4, room = 4 * count + kGroup;
+  const int64_t room = 4 * count + kGroup;
   std::vector<std::pair<int32_t, int32_t>> best(room);
   const auto above = [](const auto& a, const auto& b) {
     return a.first > b.first || (a.first == b.first && a.second < b.second);
@@ -320,35 +371,28 @@ void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells,
     for (int64_t p = 0; p < probes; ++p) {
       const int32_t cell = cells[q * probes + p];
       if (cell < 0) continue;
-      for (int64_t g = lists->starts[cell]; g < lists->starts[cell + 1]; ++g) {
-        const uint8_t* codes = lists->codes + g * kGroup * lists->columns;
-        alignas(64) int32_t sums[kGroup];
-#ifdef __AVX512VNNI__
-        __m512i large = _mm512_setzero_si512(), small = large;
-        for (int64_t k = 0; k < quads; ++k) {
-          const __m512i code = _mm512_loadu_si512(codes + k * 4 * kGroup);
-          large = _mm512_dpbusd_epi32(large, code, _mm512_set1_epi32(reinterpret_cast<const int32_t*>(coarse)[k]));
-          small = _mm512_dpbusd_epi32(small, code, _mm512_set1_epi32(reinterpret_cast<const int32_t*>(fine)[k]));
+      const int64_t end = lists->starts[cell + 1];
+      Ints sums[kGroups];
+      int made = 0;  // groups whose sums are at hand, and the next of them
+      int next = 0;
+      for (int64_t g = lists->starts[cell]; g < end; ++g) {
+        if (next == made) {
+          const uint8_t* codes = lists->codes + g * kGroup * lists->columns;
+          made = g + kGroups <= end ? kGroups : 1;
+          next = 0;
+          if (made == kGroups)
+            products<kGroups>(codes, lists->columns, coarse, fine, sums);
+          else
+            products<1>(codes, lists->columns, coarse, fine, sums);
         }
-        const __m512i total = _mm512_add_epi32(_mm512_slli_epi32(large, 7), small);
-        if (!_mm512_cmpgt_epi32_mask(total, _mm512_set1_epi32(bar))) continue;
-        _mm512_store_si512(sums, total);
-#else
-        int32_t large[kGroup] = {}, small[kGroup] = {};
-        for (int64_t k = 0; k < quads; ++k)
-          for (int r = 0; r < kGroup; ++r)
-            for (int b = 0; b < 4; ++b) {
-              large[r] += codes[k * 4 * kGroup + 4 * r + b] * coarse[4 * k + b];
-              small[r] += codes[k * 4 * kGroup + 4 * r + b] * fine[4 * k + b];
-            }
-        for (int r = 0; r < kGroup; ++r) sums[r] = 128 * large[r] + small[r];
-#endif
+        const Ints here = sums[next++];
+        if (!any_above(here, bar)) continue;
         const int32_t* rows = lists->rows + g * kGroup;
         for (int r = 0; r < kGroup; ++r) {
-          if (sums[r] <= bar || rows[r] < 0 || (lists->is_stale && lists->is_stale[rows[r]])) continue;
+          if (here[r] <= bar || rows[r] < 0 || (lists->is_stale && lists->is_stale[rows[r]])) continue;
           if (std::binary_search(lists->left_out + lists->ends[q], lists->left_out + lists->ends[q + 1], rows[r]))
             continue;
-          best[size++] = {sums[r], rows[r]};
+          best[size++] = {here[r], rows[r]};
         }
         if (size + kGroup > room) {
           std::nth_element(best.begin(), best.begin() + count - 1, best.begin() + size, above);

@@ -19,6 +19,8 @@ __all__ = ["Lists"]
 
 _DIGIT = 127  # of a query's two digits, each a signed byte
 _COLUMNS = 512  # up to which sums of two full digits stay below 2³¹
+_BLOCK = 65_536  # rows looked at at a time
+_REACH = 0.1  # of a cell's spread times the query's length, by which its best rows are beyond its centre
 _TAIL = 1e-4  # share of a column's values at either end that a byte does not reach: a hub must not blur the others
 
 Rows = NDArray[np.int64]
@@ -30,6 +32,7 @@ class Lists:
 
     weights: NDArray[np.float32]  # (columns,) by which points are multiplied and queries divided
     centres: NDArray[np.float32]  # (cells, columns)
+    spreads: NDArray[np.float32]  # (cells,) root of the mean squared distance of a cell's rows from its centre
     lows: NDArray[np.float32]  # (columns,) what the byte 0 stands for
     steps: NDArray[np.float32]  # (columns,) what a byte more stands for
     codes: NDArray[np.uint8]  # (groups, columns / 4, GROUP, 4), columns filled up with zeros
@@ -47,6 +50,7 @@ class Lists:
             points = points * weights
         centres = centres_of(points, num_cells, seed)
         cell = nearest_centres(points, centres)
+        spreads = _spreads(points, centres, cell)
         lows, steps = _range_of(points)
         order = np.argsort(cell, kind="stable")
         sizes = np.bincount(cell, minlength=num_cells)
@@ -57,16 +61,14 @@ class Lists:
         rows[places] = order
         codes = _codes(points, rows, lows, steps)
         return cls(
-            weights.numpy(), centres.cpu().numpy(), lows.numpy(), steps.numpy(), codes, rows.reshape(-1, GROUP), starts
-        )
+            weights.numpy(), centres.cpu().numpy(), spreads, lows.numpy(), steps.numpy(), codes,
+            rows.reshape(-1, GROUP), starts,
+        )  # fmt: skip
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(
-            array.nbytes
-            for array in (self.weights, self.centres, self.lows, self.steps, self.codes, self.rows, self.starts)
-        )
+        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
 
     def search(
         self,
@@ -78,44 +80,49 @@ class Lists:
     ) -> Rows:
         """(queries, count) rows of the largest products within the best cells, in no order; -1 where there are fewer.
 
-        Those are the `probes` cells whose centres have the largest products. Rows marked in `is_stale` are passed over,
-        and those sorted ones that are left out for each query.
+        Those are the `probes` cells whose centres, and what lies around them (`_REACH`), have the largest products.
+        Rows marked in `is_stale` are passed over, and those sorted ones that are left out for each query.
         """
-        digits = self._digits(np.divide(queries.numpy(), self.weights, dtype=np.float32))
-        cells = self._best_cells(digits, min(probes, len(self.centres)))
+        given = np.divide(queries.numpy(), self.weights, dtype=np.float32)
+        cells = self._best_cells(given, min(probes, len(self.centres)))
+        digits = _digits(given * self.steps, self.codes.shape[1] * 4)
         return _scanned(self.codes, self.rows, self.starts, is_stale, digits, cells, count, left_out)
 
-    def _best_cells(self, digits: NDArray[np.int8], count: int) -> NDArray[np.int32]:
-        """(queries, count) cells: the centres are a list of their own."""
+    def _best_cells(self, queries: NDArray[np.float32], count: int) -> NDArray[np.int32]:
+        """(queries, count) cells: the centres are a list of their own, with a column for how far they reach."""
         if count == len(self.centres):
-            return np.tile(np.arange(count, dtype=np.int32), (len(digits), 1))
-        codes, rows = self._coarse
+            return np.tile(np.arange(count, dtype=np.int32), (len(queries), 1))
+        codes, rows, steps = self._coarse
+        reach = _REACH * np.linalg.norm(queries, axis=1, keepdims=True)
+        digits = _digits(np.concatenate([queries, reach], axis=1) * steps, codes.shape[1] * 4)
         only = np.zeros((len(digits), 1), dtype=np.int32)
         nobody = [np.empty(0, np.int64)] * len(digits)
         ends = np.array([0, len(rows)])
         return _scanned(codes, rows, ends, None, digits, only, count, nobody).astype(np.int32)
 
     @functools.cached_property
-    def _coarse(self) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
-        """The centres in groups, as rows are."""
+    def _coarse(self) -> tuple[NDArray[np.uint8], NDArray[np.int32], NDArray[np.float32]]:
+        """The centres and spreads in groups, as rows are, and what a byte stands for in each column."""
         groups = -(-len(self.centres) // GROUP)
         rows = np.full(groups * GROUP, -1, dtype=np.int32)
         rows[: len(self.centres)] = np.arange(len(self.centres))
-        centres, lows, steps = map(torch.from_numpy, (self.centres, self.lows, self.steps))
-        return _codes(centres, rows, lows, steps), rows.reshape(-1, GROUP)
+        centres = torch.from_numpy(np.concatenate([self.centres, self.spreads[:, None]], axis=1))
+        lows = np.append(self.lows, np.float32(0))
+        steps = np.append(self.steps, np.maximum(self.spreads.max(initial=0), np.float32(1e-30)) / np.float32(255))
+        codes = _codes(centres, rows, torch.from_numpy(lows), torch.from_numpy(steps))
+        return codes, rows.reshape(-1, GROUP), steps
 
-    def _digits(self, queries: NDArray[np.float32]) -> NDArray[np.int8]:
-        """(queries, 2, columns): a query in units of its own, as a coarse digit and a fine one, 1/128 of it."""
-        width = self.codes.shape[1] * 4
-        scaled = queries * self.steps
-        most = _DIGIT * min(1.0, _COLUMNS / width)
-        unit = most / np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1e-30)
-        whole = np.rint(scaled * (unit * 128))
-        coarse = np.rint(whole / 128)
-        digits = np.zeros((len(queries), 2, width), dtype=np.int8)
-        digits[:, 0, : scaled.shape[1]] = coarse
-        digits[:, 1, : scaled.shape[1]] = np.clip(whole - coarse * 128, -_DIGIT, _DIGIT)
-        return digits
+
+def _digits(scaled: NDArray[np.float32], width: int) -> NDArray[np.int8]:
+    """(queries, 2, width) of queries for bytes, in units of their own: a coarse digit and a fine one, 1/128 of it."""
+    most = _DIGIT * min(1.0, _COLUMNS / width)
+    unit = most / np.maximum(np.abs(scaled).max(axis=1, keepdims=True), 1e-30)
+    whole = np.rint(scaled * (unit * 128))
+    coarse = np.rint(whole / 128)
+    digits = np.zeros((len(scaled), 2, width), dtype=np.int8)
+    digits[:, 0, : scaled.shape[1]] = coarse
+    digits[:, 1, : scaled.shape[1]] = np.clip(whole - coarse * 128, -_DIGIT, _DIGIT)
+    return digits
 
 
 def _scanned(
@@ -152,6 +159,16 @@ def _weights_of(queries: Tensor) -> Tensor:
     """(columns,) the root mean square of what queries multiply each column with; never nothing."""
     sizes = queries.float().square().mean(0).sqrt()
     return sizes.clamp_(min=1e-3 * float(sizes.max().clamp(min=1e-30)))
+
+
+def _spreads(points: Tensor, centres: Tensor, cell: NDArray[np.int64]) -> NDArray[np.float32]:
+    """(cells,) how far a cell's points lie from its centre, in the root mean square."""
+    total = np.zeros(len(centres))
+    for first in range(0, len(cell), _BLOCK):
+        there = torch.from_numpy(cell[first : first + _BLOCK])
+        apart = points[first : first + _BLOCK].float() - centres[there.to(centres.device)]
+        total += np.bincount(there.numpy(), apart.square().sum(1).cpu().numpy(), len(centres))
+    return np.sqrt(total / np.maximum(1, np.bincount(cell, minlength=len(centres)))).astype(np.float32)
 
 
 def _range_of(points: Tensor) -> tuple[Tensor, Tensor]:

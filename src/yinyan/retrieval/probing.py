@@ -33,9 +33,9 @@ Mask = NDArray[np.bool_]
 class Effort:
     """How much a search does: it decides recall and time, and can be chosen anew for every question."""
 
-    probes: int  # cells looked into in a round
+    probes: int  # cells looked into in a round; from the third on twice as many as before
     candidates: int  # best rows of a round that are scored exactly, for k = 100
-    rounds: int = 1  # at most; a source whose query no longer turns needs no other
+    rounds: int = 1  # at most; a source that the last one told little new needs no other
     pattern: int = 8  # best rows whose gradients make the next query
 
 

@@ -114,7 +114,6 @@ def _steepness(matrix: Tensor, output: Tensor) -> Tensor:
     scaled = matrix * (weighed / weighed.max().clamp(min=_TINY))[:, None]
     gram = scaled @ scaled.mT if matrix.shape[1] < matrix.shape[2] else scaled.mT @ scaled
     largest = (gram @ gram).flatten(1).norm(dim=1).sqrt().sqrt() * weighed.max()
-    bound: Tensor = (
-        0.5 * _MARGIN * size.double() * ((output @ matrix).double().norm(dim=1) + largest * weighed.double().norm())
-    )
+    straight = (output @ matrix).double().norm(dim=1)
+    bound: Tensor = 0.5 * _MARGIN * size.double() * (straight + largest * weighed.double().norm())
     return bound
