@@ -26,7 +26,7 @@ import numpy as np
 import torch
 
 import common
-from retrieval_peers import pyg_approximate, pyg_flat, torch_loop
+from retrieval_peers import Peer, faiss_lists, pyg_approximate, pyg_flat, torch_loop
 from trained import Trained, trained
 from yinyan import Graph
 from yinyan.retrieval.budgets import Budget, ladder, recall_of
@@ -47,7 +47,8 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, nargs="+", default=None)
     parser.add_argument("--cache", type=Path, default=None, help="folder that keeps trained models")
     parser.add_argument("--sketch-size", type=int, default=0)
-    parser.add_argument("--recall", type=float, default=0.99, help="asked of Flashlight; MIPS is asked for .97")
+    parser.add_argument("--recall", type=float, default=0.995, help="asked of Flashlight; MIPS is asked for .97")
+    parser.add_argument("--faiss", action="store_true", help="also lists by faiss, where MIPS is measured")
     parser.add_argument("--curves", action="store_true", help="also recall and time of every effort")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -55,7 +56,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         cache = options.cache or Path(folder)
         wanted = options.curves or options.picture is not None
-        results = [measure(n, cache, options.sketch_size, options.recall, curves=wanted) for n in sizes]
+        results = [
+            measure(n, cache, options.sketch_size, options.recall, curves=wanted, faiss=options.faiss) for n in sizes
+        ]
     figures = {"growth_exponent": growth(results)} if len(results) > 1 else {}
     if options.picture:
         draw(options.picture, results)
@@ -79,7 +82,7 @@ def main() -> None:
 HEADLINES = ("exact_over_loop", "flashlight_over_exact", "flashlight_recall", "mips_over_exact", "mips_recall")
 
 
-def measure(n: int, cache: Path, sketch_size: int, recall: float, *, curves: bool) -> dict[str, Any]:
+def measure(n: int, cache: Path, sketch_size: int, recall: float, *, curves: bool, faiss: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"nodes": n}
     for kind, decoder in (("flashlight", "hadamard"), ("mips", "dot")):
         if kind == "mips" and sketch_size:
@@ -88,7 +91,7 @@ def measure(n: int, cache: Path, sketch_size: int, recall: float, *, curves: boo
         index, seconds = built(
             kind, model, recall if kind == "flashlight" else 0.97, cache / f"{kind}-{n}-{sketch_size}"
         )
-        found |= of_kind(kind, model, index, curves=curves) | {f"{kind}_build_s": seconds}
+        found |= of_kind(kind, model, index, curves=curves, faiss=faiss) | {f"{kind}_build_s": seconds}
         found[f"{kind}_build_share"] = seconds / (1e-3 * found[f"{kind}_exact_ms"] * n)
     return found
 
@@ -108,7 +111,7 @@ def built(kind: str, model: Trained, recall: float, folder: Path) -> tuple[Index
     return load_index(folder, graph, model.decoder, model.embeddings), json.loads(kept.read_text())
 
 
-def of_kind(kind: str, model: Trained, index: Index, *, curves: bool) -> dict[str, Any]:
+def of_kind(kind: str, model: Trained, index: Index, *, curves: bool, faiss: bool = False) -> dict[str, Any]:
     decoder, y = model.decoder, model.embeddings
     rows, exact, plain = Snapshot.of(y), ExactSearch(decoder), ExactSearch(decoder, screen=False)
     started = time.perf_counter()
@@ -129,10 +132,19 @@ def of_kind(kind: str, model: Trained, index: Index, *, curves: bool) -> dict[st
         peer, flat = pyg_approximate(y), pyg_flat(y)
         tasks |= {"pyg": lambda: peer(y[asked], K), "pyg_flat": lambda: flat(y[few], K)}
         counts |= {"pyg": BATCH, "pyg_flat": len(few)}
+    truth = exact.top_k(rows, asked, K)
+
+    def recall_by(peer: Peer) -> float:
+        got = peer(y[asked], K + 1)
+        kept = [row[row != source] for row, source in zip(got, asked, strict=True)]
+        return float(np.mean([np.isin(t.rows, k).mean() for k, t in zip(kept, truth, strict=True)]))
+
+    if kind == "mips" and faiss:
+        lists = faiss_lists(y, len(index.search.lists.centres), lambda peer: recall_by(peer) >= 0.97)
+        tasks["faiss"], counts["faiss"] = lambda: lists(y[asked], K), BATCH
     times = common.Times()
     times.run(tasks, 3)
     ms = {name: 1e3 * times.least(name) / counts[name] for name in tasks}
-    truth = exact.top_k(rows, asked, K)
     facts = index.metadata
     found = {
         f"{kind}_ms": ms["search"],
@@ -148,13 +160,9 @@ def of_kind(kind: str, model: Trained, index: Index, *, curves: bool) -> dict[st
     if kind == "flashlight":
         found |= {"unscreened_ms": ms["unscreened"], "exact_prepare_s": prepared}
     if kind == "mips":
-        got = peer(y[asked], K + 1)
-        kept = [set(row[row != source].tolist()) for row, source in zip(got, asked, strict=True)]
-        found |= {
-            "pyg_ms": ms["pyg"],
-            "pyg_flat_ms": ms["pyg_flat"],
-            "pyg_recall": float(np.mean([len(k & set(t.rows.tolist())) / K for k, t in zip(kept, truth, strict=True)])),
-        }
+        found |= {"pyg_ms": ms["pyg"], "pyg_flat_ms": ms["pyg_flat"], "pyg_recall": recall_by(peer)}
+        if faiss:
+            found |= {"faiss_ms": ms["faiss"], "faiss_recall": recall_by(lists)}
     if curves:
         found[f"{kind}_curve"] = curve(index, rows, asked, truth)
     return found
