@@ -75,7 +75,7 @@ def test_better_separation_costs_less(loss: Loss) -> None:
 
 @EACH
 def test_pulls_links_up_and_non_links_down(loss: Loss) -> None:
-    links, non_links = torch.zeros(4, requires_grad=True), torch.zeros(4, 2, requires_grad=True)
+    links, non_links = (torch.full(shape, 0.5, requires_grad=True) for shape in ((4,), (4, 2)))
     loss(links, non_links).backward()
     assert links.grad is not None
     assert non_links.grad is not None

@@ -211,6 +211,7 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("encoder", "inputs", "random"),
     ("encoder", "hidden_size", 12),
     ("encoder", "embedding_size", 5),
+    ("encoder", "table_start", "spectral"),
     ("encoder", "num_layers", 2),
     ("encoder", "sign_hops", 1),
     ("encoder", "num_steps", 1),

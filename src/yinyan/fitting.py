@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from yinyan.allocation import held_memory
 from yinyan.calibration import Calibration, Method, fit_calibration
@@ -19,7 +19,7 @@ from yinyan.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.decoder import build_decoder
 from yinyan.embedding import embed_all, is_finite
 from yinyan.encoder import Encoder
-from yinyan.errors import DivergedError, StoppedError
+from yinyan.errors import DivergedError, SettingsError, StoppedError
 from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
 from yinyan.memory_check import check_memory
@@ -29,6 +29,7 @@ from yinyan.ordering import local_order
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams, named_seed
 from yinyan.settings import Settings
+from yinyan.spectra import start_from_spectrum
 from yinyan.splits import Split
 from yinyan.tensors import feature_tensor, message_graph, training_data
 from yinyan.training import (
@@ -127,6 +128,8 @@ def fit_model(
         order = local_order(graph.edges[split.train_messages], graph.num_nodes, graph.sides)
         _reorder(our_encoder(model), order)
     data = training_data(graph, split, device, None if order is None else np.argsort(order))
+    if build is None and settings.encoder.table_start == "spectral":
+        _start_from_spectrum(model, data, seed, device)
     state = _trained(model, data, split, settings, seed, device, hooks)
     valid = _validation_scores(model, data, settings, seed)
     metrics = _metrics(*valid)
@@ -167,6 +170,15 @@ def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
     table = encoder.base.table
     if table is not None:
         table.copy_(table[torch.from_numpy(order).to(table.device)])
+
+
+def _start_from_spectrum(model: Model, data: TrainingData, seed: int, device: torch.device) -> None:
+    base = our_encoder(model).base
+    if not isinstance(base.table, nn.Parameter):
+        raise SettingsError(
+            "encoder.table_start: 'spectral' is for learned embeddings (use inputs = 'embeddings' or 'both')"
+        )
+    start_from_spectrum(base, model.decoder, data.messages, Streams.fresh(seed, "spectrum", device))
 
 
 def build_model(

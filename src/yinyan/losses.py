@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["LOSSES", "Loss", "hinge_auc", "infonce", "log_rank", "paper", "squared_auc"]
+__all__ = ["LOSSES", "Loss", "hinge_auc", "infonce", "log_rank", "paper", "squared", "squared_auc"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -16,6 +16,11 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 def paper(links: Tensor, non_links: Tensor) -> Tensor:
     """-log p(link) - (1/N) Σ_a log(1 - p(non-link_a)), in log-sum form."""
     return F.softplus(-links).mean() + F.softplus(non_links).mean()
+
+
+def squared(links: Tensor, non_links: Tensor) -> Tensor:
+    """(1 - link)² + non-link²: what is surest stays near the others, so that no non-link towers above them."""
+    return (1 - links).square().mean() + non_links.square().mean()
 
 
 def squared_auc(links: Tensor, non_links: Tensor) -> Tensor:
@@ -41,6 +46,7 @@ def infonce(links: Tensor, non_links: Tensor) -> Tensor:
 
 LOSSES: dict[str, Loss] = {
     "paper": paper,
+    "squared": squared,
     "auc": squared_auc,
     "hinge": hinge_auc,
     "logrank": log_rank,

@@ -55,6 +55,9 @@ class EncoderSettings(_Checked):
     embedding_size: int = _option(
         64, "width of the learned (or random) input embeddings", low=1
     )  # small beside features
+    table_start: Literal["orthogonal", "spectral"] = _option(
+        "orthogonal", "what learned embeddings start from: random orthogonal rows, or the links' leading eigenvectors"
+    )  # eigenvectors suit dense graphs without features
     num_layers: int = _option(1, "layers of the base model f", low=1)  # a linear f overfits least
     base_norm: bool = _option(
         False, "normalise the hidden layers of f over the nodes (batch normalisation)"
@@ -136,7 +139,7 @@ class TrainingSettings(_Checked):
     averaging: float = _option(
         0.98, "share of the running average of weights kept at a step; 0 for none", low=0, high=0.9999
     )  # smooths the choice of the best epoch
-    loss: Literal["paper", "auc", "hinge", "logrank", "infonce"] = _option(
+    loss: Literal["paper", "squared", "auc", "hinge", "logrank", "infonce"] = _option(
         "paper", "the training loss"
     )  # a calibrated log-loss
     loss_negatives: int = _option(
