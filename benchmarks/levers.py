@@ -46,6 +46,18 @@ BASES: dict[str, Change] = {  # what the search started from, where it is not wh
         },
     },
     "heart-citeseer": {"training": {"selection": "mrr"}},
+    "ogbl-ddi": {
+        "encoder": {
+            "inputs": "embeddings", "embedding_size": 128, "hidden_size": 128, "table_start": "spectral",
+            "num_steps": 1, "step_size": 0.5, "dropout": 0.0, "output_norm": False,
+        },
+        "decoder": {"depth": 1, "dropout": 0.0},
+        "training": {
+            "epochs": 12, "batch_size": 65_536, "learning_rate": 0.001, "weight_decay": 0.0, "loss": "squared",
+            "loss_negatives": 4, "selection": "hits@20", "evaluate_every": 1, "patience": 0, "schedule": "constant",
+            "warmup": 0.0,
+        },
+    },
 }  # fmt: skip
 LEVERS: dict[str, Change] = {
     BASE: {},
@@ -64,6 +76,9 @@ LEVERS: dict[str, Change] = {
     "weak anchoring": {"encoder": {"anchoring": 0.2}},
     "strong anchoring": {"encoder": {"anchoring": 1.0}},
     "embeddings beside the features": {"encoder": {"inputs": "both", "embedding_size": 32}},
+    "spectral start": {"encoder": {"table_start": "spectral"}},
+    "random start": {"encoder": {"table_start": "orthogonal"}},
+    "no steps": {"encoder": {"num_steps": 0}},
     "512 dimensions": {"encoder": {"hidden_size": 512}, "decoder": {"width": 512}},
     "outputs not normalised": {"encoder": {"output_norm": False}},
     # the decoder
@@ -71,6 +86,8 @@ LEVERS: dict[str, Change] = {
     "three layers, normalised": {"decoder": {"depth": 3, "norm": True, "dropout": 0.1}, "encoder": {"dropout": 0.1}},
     "four residual layers": {"decoder": {"depth": 4, "residual": True, "norm": True, "dropout": 0.3}},
     # the loss
+    "squared loss": {"training": {"loss": "squared"}},
+    "the paper's loss": {"training": {"loss": "paper"}},
     "squared AUC loss": {"training": {"loss": "auc"}},
     "ranking loss": {"training": {"loss": "logrank"}},
     "InfoNCE": {"training": {"loss": "infonce", "loss_negatives": 8}},
