@@ -97,9 +97,8 @@ def faiss_lists(y: Tensor, cells: int, is_good: Callable[[Peer], bool]) -> Peer:
     lists.cp.niter, lists.cp.max_points_per_centroid = 6, 39
     rows = y.numpy()
     lists.train(rows[:: max(1, len(rows) // (39 * cells))])
-    lists.add(rows)
     refined = faiss.IndexRefineFlat(lists)
-    refined.refine_index.add(rows)
+    refined.add(rows)
 
     def search(queries: Tensor, k: int) -> np.ndarray:
         refined.k_factor = 300 / k
