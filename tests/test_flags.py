@@ -135,7 +135,7 @@ def test_a_missing_file_is_refused_in_one_line(tmp_path: Path) -> None:
         (("--dropout", "2"), "encoder.dropout: needs to be a number"),
         (("--repulsion", "nan"), "encoder.repulsion: needs to be a number"),
         (("--margin", "wide"), "encoder.margin: needs to be"),
-        (("--loss", "best"), "training.loss: needs to be 'paper', 'auc'"),
+        (("--loss", "best"), "training.loss: needs to be 'paper', 'squared'"),
         (("--self-loops", "--no-self-loops"), "--self-loops and --no-self-loops exclude each other"),
     ],
 )
