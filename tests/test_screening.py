@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 
 from yinyan.decoder import Decoder, build_decoder
 from yinyan.errors import InputError
+from yinyan.graph import Graph
 from yinyan.retrieval import exact, kernels
+from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.folding import Scorer
+from yinyan.retrieval.index import build_index
 from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import DecoderSettings
@@ -64,7 +67,7 @@ def test_bounds_are_near_enough_to_spare_most_rows() -> None:
     scorer, y = Scorer(build_decoder(DecoderSettings(width=64), 64, directed=False)), torch.randn(20_000, 64)
     screen = Screen.of(y, 64)
     assert screen is not None
-    assert screen.num_bytes < 0.32 * y.numel() * 4
+    assert screen.num_bytes == Screen.bytes_for(20_000, 64) < 0.32 * y.numel() * 4
     scores, bounds = scorer.scores(y, y[0]), scorer.bounds(screen, y[:1])[0].of(0, 20_000)
     assert (bounds >= np.sort(scores)[-100]).sum() < 2_000
 
@@ -148,3 +151,12 @@ def test_few_questions_make_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     search.top_k(rows, np.arange(3), 3)
     search.top_k(rows, np.arange(3), 3)
     assert made == [8]
+
+
+@pytest.mark.usefixtures("everywhere")
+@pytest.mark.parametrize(("megabytes", "held"), [(None, 500 * 36), (1, 500 * 36), (0.01, 0)])
+def test_an_exact_index_does_without_where_there_is_no_room(megabytes: float | None, held: int) -> None:
+    graph = Graph.from_arrays(np.empty((0, 2), np.int64), num_nodes=500)
+    budget = Budget(recall=None, megabytes=megabytes, k=5)
+    index = build_index(graph, decoder_of(24, 40), rows_of(500, 24), kind="exact", budget=budget)
+    assert index.metadata.bytes == held

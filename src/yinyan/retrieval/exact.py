@@ -109,16 +109,10 @@ class ExactSearch:
     def _by_bounds(self, bounds: Bounds, rows: Snapshot, own: Tensor, k: int, left_out: Rows) -> TopK:
         """As `_one`: rows whose bound stays below the k-th best score so far are not scored."""
         y, running = rows.base, Running(k, 0.0)
-        if rows.extra_rows.size:
-            scores = self.scorer.scores(rows.extra, own)
-            scores[rows.extra_places(left_out)] = -np.inf
-            running.add(rows.extra_rows, scores)
+        self._add_changed(running, rows, own, left_out)
         for first in range(0, y.shape[0], self._block):
             last = min(first + self._block, y.shape[0])
-            bound = bounds.of(first, last)
-            bound[_within(left_out, first, last)] = -np.inf
-            if rows.churn:
-                bound[rows.is_stale[first:last]] = -np.inf
+            bound = _forbidden(bounds.of(first, last), rows, left_out, first)
             if running.bar == -np.inf and 0 < k < min(_DOTS, bound.size):
                 few = torch.from_numpy(bound[:_DOTS]).topk(k)
                 if np.isfinite(float(few.values[-1])):
@@ -141,21 +135,22 @@ class ExactSearch:
             running = Running(k, tolerance)
             for first in range(0, y.shape[0], self._block):
                 last = min(first + self._block, y.shape[0])
-                scores = self.scorer.scores(y, own, None, first, last)
-                scores[_within(left_out, first, last)] = -np.inf
-                if rows.churn:
-                    scores[rows.is_stale[first:last]] = -np.inf
+                scores = _forbidden(self.scorer.scores(y, own, None, first, last), rows, left_out, first)
                 if running.bar == -np.inf:
                     running.start(scores[:_DOTS], k)
                 running.add(np.arange(first, last), scores)
-            if rows.extra_rows.size:
-                scores = self.scorer.scores(rows.extra, own)
-                scores[rows.extra_places(left_out)] = -np.inf
-                running.add(rows.extra_rows, scores)
+            self._add_changed(running, rows, own, left_out)
             found, error = running.settled(lambda chosen: self._canonical(rows, own, chosen))
             if 4 * error <= tolerance * running.scale or not tolerance:
                 return found
             tolerance = 8 * error / running.scale
+
+    def _add_changed(self, running: Running, rows: Snapshot, own: Tensor, left_out: Rows) -> None:
+        """What was changed or added since the build, scored in full."""
+        if rows.extra_rows.size:
+            scores = self.scorer.scores(rows.extra, own)
+            scores[rows.extra_places(left_out)] = -np.inf
+            running.add(rows.extra_rows, scores)
 
     def _canonical(self, rows: Snapshot, own: Tensor, chosen: Rows) -> Scores:
         if not rows.churn:
@@ -276,6 +271,15 @@ def left_out_of(source: int, excluded: Excluded | None) -> Rows:
 
 def _permitted(rows: Snapshot, pool: Rows, left_out: Rows) -> Rows:
     return pool[~np.isin(pool, left_out) & ~rows.is_removed[pool]]
+
+
+def _forbidden(values: Scores, rows: Snapshot, left_out: Rows, first: int) -> Scores:
+    """Values of the rows from `first` on, with -inf for those that may not be found in them."""
+    last = first + values.size
+    values[_within(left_out, first, last)] = -np.inf
+    if rows.churn:
+        values[rows.is_stale[first:last]] = -np.inf
+    return values
 
 
 def _within(sorted_rows: Rows, first: int, last: int) -> Rows:

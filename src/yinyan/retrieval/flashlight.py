@@ -48,11 +48,11 @@ class FlashlightSearch(Probing):
             found = found.replaced(active, after)
             if number + 1 == self.effort.rounds:
                 break
-            turned = self._turned(rows, own[active], after, queries)
-            goes_on = _news(before.rows[:, :k], after.rows[:, :k]) > 1 - _SETTLED
-            active, queries = active[goes_on], turned[torch.from_numpy(goes_on)]
-            if not active.size:
+            goes_on = np.flatnonzero(_news(before.rows[:, :k], after.rows[:, :k]) > 1 - _SETTLED)
+            if not goes_on.size:
                 break
+            active = active[goes_on]
+            queries = self._turned(rows, own[active], after.of(goes_on), queries[torch.from_numpy(goes_on)])
             probes, share = probes if number == 0 else 2 * probes, 1
         return found
 

@@ -27,6 +27,7 @@ from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.mips import MipsSearch
 from yinyan.retrieval.probing import Effort, Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
+from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot, checked_rows
 
 __all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint", "search_of"]
@@ -232,7 +233,7 @@ def build_index(
     budget = budget or Budget()
     decoder, y = _on_cpu(decoder, embeddings)
     chosen = _chosen_kind(kind, decoder, y.shape[0])
-    rows, exact = Snapshot.of(y), ExactSearch(decoder, screen=_room_for_screen(y, budget))
+    rows, exact = Snapshot.of(y), ExactSearch(decoder, screen=_room_for_screen(decoder, y, budget))
     held = exact.prepare(rows)
     excluded = _known_rows(graph, rows)
     facts = IndexMetadata(
@@ -334,8 +335,8 @@ def _check_memory(y: Tensor, cells: int, budget: Budget) -> None:
         )
 
 
-def _room_for_screen(y: Tensor, budget: Budget) -> bool:
-    return budget.megabytes is None or y.shape[0] * (y.shape[1] + 16) <= budget.megabytes * 2**20
+def _room_for_screen(decoder: Decoder, y: Tensor, budget: Budget) -> bool:
+    return budget.megabytes is None or Screen.bytes_for(y.shape[0], decoder.size) <= budget.megabytes * 2**20
 
 
 def _on_cpu(decoder: Decoder, embeddings: Tensor) -> tuple[Decoder, Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
@@ -68,7 +68,7 @@ class Lists:
     @property
     def num_bytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in vars(self).values() if isinstance(array, np.ndarray))
+        return sum(getattr(self, f.name).nbytes for f in fields(self))
 
     def search(
         self,

@@ -2,7 +2,7 @@
 
 A HadamardMLP of one hidden layer with the source folded in is s(y) = Σ_h o_h ReLU(w_h · y + b_h). Let D q be a row y
 rounded to bytes, column by column, and ŵ the weights w D rounded so, unit by unit. The score of the rounded row by
-rounded weights costs a quarter of s(y), and differs from it by
+rounded weights costs a third of s(y), and differs from it by
 
     Σ_h m_h o_h (w_h · (y - D q) + r_h · q),    r_h = w_h D - s_h ŵ_h,  0 <= m_h <= 1,
 
@@ -61,6 +61,11 @@ class Screen:
             errors[part] = scaled.sub_(rounded).norm(dim=1)
         longest = float((errors + norms).max()) if n else 0.0
         return cls(scale, RoundedRows(codes, starts, errors, norms), longest)
+
+    @staticmethod
+    def bytes_for(num_rows: int, size: int) -> int:
+        """Bytes that a screen of so many rows will hold: a byte a number, and three numbers of four."""
+        return num_rows * (-(-size // 4) * 4 + 12)
 
     @property
     def num_bytes(self) -> int:
