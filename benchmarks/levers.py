@@ -3,6 +3,7 @@
 YINYAN_DATA=/data python benchmarks/levers.py --data cora --seeds 3 --picture levers.png   # all levers: hours
 YINYAN_DATA=/data python benchmarks/levers.py --data citeseer --levers sketches "no negatives" --keep runs.jsonl
 YINYAN_DATA=/data python benchmarks/levers.py --data cora --on "sketches of 64"       # each lever on top of that one
+python benchmarks/levers.py --data wormnet.csv --method gcn                            # any table of links, any peer
 python benchmarks/levers.py --names                                                  # what there is to try
 
 Protocol clean (official where the data come with a split), splits of seeds 100, 101, …, which are not those of reported
@@ -26,8 +27,9 @@ import torch
 
 import common
 import variants
-from yinyan.datasets import load
+from yinyan.datasets import Dataset, load
 from yinyan.defaults import suggest
+from yinyan.graph import Graph
 from yinyan.peers import Task, method
 from yinyan.peers.contract import merged, trained
 from yinyan.protocol import make_split
@@ -130,8 +132,16 @@ def changed(base: Change, change: Change, suggested: Any) -> Change:
     return both
 
 
-def run(data: str, seed: int, lever: str, on: str) -> dict[str, Any]:
-    loaded = load(data)
+def opened(data: str, *, bipartite: bool) -> Dataset:
+    """A data set by its name, or a table of links by its path."""
+    path = Path(data)
+    if not path.suffix:
+        return load(data)
+    return Dataset(path.stem, Graph.from_table(path, bipartite=bipartite), None, "hits@100")
+
+
+def run(data: str, seed: int, lever: str, on: str, *, peer: str, bipartite: bool) -> dict[str, Any]:
+    loaded = opened(data, bipartite=bipartite)
     split = make_split(loaded, "clean" if loaded.parts is None else "official", seed)
     suggested = suggest(split.graph, len(split.train_targets)).settings
     base = merged(BASES.get(data, {}), LEVERS[on])
@@ -139,9 +149,10 @@ def run(data: str, seed: int, lever: str, on: str) -> dict[str, Any]:
     started = time.perf_counter()
     task = Task(split, seed, settings, "cpu")
     build = variants.VARIANTS.get(lever)
-    found = (method("yinyan")(task) if build is None else trained(task, build)).validation
+    found = (method(peer)(task) if build is None else trained(task, build)).validation
     return {
-        "data": data,
+        "data": loaded.name,
+        "method": peer,
         "seed": seed,
         "lever": lever,
         "on": on,
@@ -151,9 +162,9 @@ def run(data: str, seed: int, lever: str, on: str) -> dict[str, Any]:
     }
 
 
-def table(rows: list[dict[str, Any]], data: str, on: str) -> list[tuple[str, ...]]:
+def table(rows: list[dict[str, Any]], on: str) -> list[tuple[str, ...]]:
     """One line a lever: runs, mean, gain over the base on the same splits, and its error."""
-    of = {(row["lever"], row["seed"]): row for row in rows if (row["data"], row.get("on", BASE)) == (data, on)}
+    of = {(row["lever"], row["seed"]): row for row in rows if row.get("on", BASE) == on}
     base = {seed: row["validation"] for (lever, seed), row in of.items() if lever == BASE}
     lines = []
     for lever in LEVERS:
@@ -171,7 +182,9 @@ def table(rows: list[dict[str, Any]], data: str, on: str) -> list[tuple[str, ...
 
 def main() -> None:
     parser = common.parser(__doc__)
-    parser.add_argument("--data", default="cora")
+    parser.add_argument("--data", default="cora", help="a data set, or the path of a table of links")
+    parser.add_argument("--bipartite", action="store_true", help="the ends of that table's links are of two kinds")
+    parser.add_argument("--method", default="yinyan", help="whose settings are changed")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--levers", nargs="+", choices=list(LEVERS), default=list(LEVERS), metavar="NAME")
     parser.add_argument(
@@ -188,21 +201,24 @@ def main() -> None:
     torch.set_num_threads(options.threads)
     lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep.exists() else []
     rows = [json.loads(line) for line in lines]
-    done = {(row["data"], row["seed"], row["lever"], row.get("on", BASE)) for row in rows}
+    name = Path(options.data).stem
+    done = {(row["data"], row.get("method", "yinyan"), row["seed"], row["lever"], row.get("on", BASE)) for row in rows}
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
         for lever in options.levers:
-            if (options.data, seed, lever, options.on) not in done:
-                rows.append(run(options.data, seed, lever, options.on))
+            if (name, options.method, seed, lever, options.on) not in done:
+                found = run(options.data, seed, lever, options.on, peer=options.method, bipartite=options.bipartite)
+                rows.append(found)
                 with options.keep.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(rows[-1]) + "\n")
-    found = table(rows, options.data, options.on)
+    rows = [row for row in rows if (row["data"], row.get("method", "yinyan")) == (name, options.method)]
+    lines = table(rows, options.on)
     if options.picture:
-        bars = {line[0]: float(line[2]) for line in found}
-        common.bars(options.picture, bars, title=f"{options.data}, on '{options.on}'", label="validation", line=None)
+        bars = {line[0]: float(line[2]) for line in lines}
+        common.bars(options.picture, bars, title=f"{name}, on '{options.on}'", label="validation", line=None)
     if options.json:
-        common.print_json([row for row in rows if row["data"] == options.data])
+        common.print_json(rows)
         return
-    common.print_table(("lever", "runs", "validation", "gain", "±", "seconds"), found)
+    common.print_table(("lever", "runs", "validation", "gain", "±", "seconds"), lines)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         "progress",
         "sketches",
         "encoder decoder losses",
-        "embedding row_lists live_rows refreshing spectra",
+        "embedding row_lists live_rows refreshing completion spectra",
         "histories",
         "batches",
         "training",

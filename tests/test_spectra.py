@@ -13,7 +13,7 @@ from yinyan.encoder import BaseModel
 from yinyan.errors import SettingsError
 from yinyan.messages import MessageGraph
 from yinyan.settings import DecoderSettings, EncoderSettings
-from yinyan.spectra import leading_eigenvectors, start_from_spectrum
+from yinyan.spectra import leading_eigenvectors, start_from_factors
 
 
 def blocks(count: int, each: int) -> torch.Tensor:
@@ -57,10 +57,10 @@ def test_more_columns_than_nodes_are_zeros() -> None:
 
 def test_before_the_first_step_a_score_is_the_approximated_entry() -> None:
     messages, dense = messages_of(blocks(3, 3))  # of rank six
-    settings = EncoderSettings(inputs="embeddings", embedding_size=6, hidden_size=6)
+    settings = EncoderSettings(inputs="embeddings", embedding_size=6, hidden_size=6, table_start="spectral")
     base = BaseModel(settings, dense.shape[0], 0).double()
     decoder = build_decoder(DecoderSettings(depth=1), 6, directed=False).double()
-    start_from_spectrum(base, decoder, messages, torch.Generator().manual_seed(0))
+    start_from_factors(base, decoder, messages, settings, torch.Generator().manual_seed(0))
     with torch.no_grad():
         y = base(None, None)
         scores = decoder(y[:, None], y[None])

@@ -29,7 +29,7 @@ from yinyan.ordering import local_order
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams, named_seed
 from yinyan.settings import Settings
-from yinyan.spectra import start_from_spectrum
+from yinyan.spectra import start_from_factors
 from yinyan.splits import Split
 from yinyan.tensors import feature_tensor, message_graph, training_data
 from yinyan.training import (
@@ -81,7 +81,8 @@ class Fitted:
     split_text: str
     reasons: tuple[str, ...] = ()
     history: tuple[EpochRecord, ...] = ()
-    best_epoch: int = 0
+    best_epoch: int = 0  # 0 where nothing was better than the start
+    best_score: float = float("nan")  # by training.selection, if trained just now
     energy: tuple[float, ...] = ()
     seconds: float = 0.0
     valid_scores: tuple[NDArray[np.float32], NDArray[np.float32]] = field(
@@ -128,9 +129,10 @@ def fit_model(
         order = local_order(graph.edges[split.train_messages], graph.num_nodes, graph.sides)
         _reorder(our_encoder(model), order)
     data = training_data(graph, split, device, None if order is None else np.argsort(order))
-    if build is None and settings.encoder.table_start == "spectral":
-        _start_from_spectrum(model, data, seed, device)
-    state = _trained(model, data, split, settings, seed, device, hooks)
+    from_links = build is None and settings.encoder.table_start != "orthogonal"
+    if from_links:
+        _start_from_links(model, data, settings, seed, device)
+    state = _trained(model, data, split, settings, seed, device, hooks, start_counts=from_links)
     valid = _validation_scores(model, data, settings, seed)
     metrics = _metrics(*valid)
     if _samples_negatives(settings):
@@ -158,6 +160,7 @@ def fit_model(
         reasons=reasons,
         history=tuple(state.history),
         best_epoch=state.best_epoch,
+        best_score=state.best_score,
         energy=tuple(model.encoder.energy_trace(features, messages, negatives=generator)),
         seconds=time.perf_counter() - started,
         valid_scores=(valid[0], valid[1].ravel()),
@@ -172,13 +175,13 @@ def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
         table.copy_(table[torch.from_numpy(order).to(table.device)])
 
 
-def _start_from_spectrum(model: Model, data: TrainingData, seed: int, device: torch.device) -> None:
-    base = our_encoder(model).base
+def _start_from_links(model: Model, data: TrainingData, settings: Settings, seed: int, device: torch.device) -> None:
+    base, start = our_encoder(model).base, settings.encoder.table_start
     if not isinstance(base.table, nn.Parameter):
         raise SettingsError(
-            "encoder.table_start: 'spectral' is for learned embeddings (use inputs = 'embeddings' or 'both')"
+            f"encoder.table_start: '{start}' is for learned embeddings (use inputs = 'embeddings' or 'both')"
         )
-    start_from_spectrum(base, model.decoder, data.messages, Streams.fresh(seed, "spectrum", device))
+    start_from_factors(base, model.decoder, data.messages, settings.encoder, Streams.fresh(seed, "spectrum", device))
 
 
 def build_model(
@@ -242,6 +245,8 @@ def _trained(
     seed: int,
     device: torch.device,
     hooks: Hooks,
+    *,
+    start_counts: bool,
 ) -> TrainingState:
     """Run the loop with its checkpoints; raises StoppedError where it was asked to stop."""
     streams = Streams(seed, device)
@@ -277,7 +282,12 @@ def _trained(
 
     hooks.on_start(settings.training.epochs, state.epoch)
     state = train(
-        model, data, settings.training, streams, state=state, optimizer=optimizer, on_epoch=on_epoch, on_step=on_step
+        *(model, data, settings.training, streams),
+        state=state,
+        optimizer=optimizer,
+        start_counts=start_counts,
+        on_epoch=on_epoch,
+        on_step=on_step,
     )
     if not state.finished:
         save()

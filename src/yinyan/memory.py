@@ -155,7 +155,7 @@ def estimate(sizes: Sizes, settings: Settings, device: torch.device) -> MemoryEs
         embeddings=_kept(sizes, settings) + 2 * sketches,
         decoder=_decoding(sizes, settings),
         gradients=_layer_gradients(layer, settings) + plain,
-        building=max(_sorting(sizes), _drawing(sizes.messages, encoder) + matrices),
+        building=max(_sorting(sizes), _drawing(sizes.messages, encoder) + matrices, _completing(n, encoder)),
         update=layer + 2 * trained,
         validation=max(valid_matrices + max(energies, decoded) + 2 * sketches, trained),
         finishing=max(0, test_graph + layer + energies + 2 * sketches - 2 * trained),
@@ -231,6 +231,13 @@ def _weights(sizes: Sizes, settings: Settings) -> tuple[int, int]:
     if encoder.inputs == "random":
         return count * _FLOAT, table * _FLOAT
     return (count + (0 if encoder.inputs == "features" else table)) * _FLOAT, 0
+
+
+def _completing(nodes: int, encoder: EncoderSettings) -> int:
+    """All pairs of nodes, a block of them twice, and a basis with its products, where tables start completed."""
+    if encoder.table_start != "completed" or encoder.inputs not in ("embeddings", "both"):
+        return 0
+    return nodes * (nodes + 2 * 1024 + 5 * (encoder.embedding_size + 32)) * _FLOAT
 
 
 def _num_graphs(encoder: EncoderSettings) -> int:

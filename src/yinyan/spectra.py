@@ -1,15 +1,17 @@
-"""Learned embeddings that start where the links are: at the leading eigenvectors of the message graph."""
+"""Learned embeddings that start where the links are: at factors of the message graph."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from yinyan.completion import completed_factors
 from yinyan.decoder import Decoder, HadamardMLP
 from yinyan.encoder import BaseModel
 from yinyan.messages import MessageGraph
+from yinyan.settings import EncoderSettings
 
-__all__ = ["leading_eigenvectors", "start_from_spectrum"]
+__all__ = ["leading_eigenvectors", "start_from_factors"]
 
 _ROUNDS = 12  # of the power iteration: what is learned afterwards forgives the last digits
 _MORE = 16  # vectors beyond those asked for, which make it converge
@@ -37,19 +39,29 @@ def leading_eigenvectors(messages: MessageGraph, size: int, generator: torch.Gen
 
 
 @torch.no_grad()
-def start_from_spectrum(base: BaseModel, decoder: Decoder, messages: MessageGraph, generator: torch.Generator) -> None:
-    """Let the learned table hold eigenvectors times the roots of their eigenvalues.
+def start_from_factors(
+    base: BaseModel, decoder: Decoder, messages: MessageGraph, settings: EncoderSettings, generator: torch.Generator
+) -> None:
+    """Let the learned table hold factors of the links: eigenvectors of A times the roots of their eigenvalues
+    ('spectral'), or those of the links' completion ('completed').
 
     Where f keeps the table as it is and the decoder is one layer, a pair's score without descent steps then is its
-    entry in the best approximation of A of that rank: an eigenvalue's sign is its column's weight.
+    entry in that approximation: a factor's sign is its column's weight.
     """
     table, weight = base.table, base.table_weight
     if table is None or weight is None:
         raise ValueError("there is no table to start from")
-    vectors, values = leading_eigenvectors(messages, table.shape[1], generator)
-    table.copy_(vectors * values.abs().sqrt())
+    size = table.shape[1]
+    if settings.table_start == "completed":
+        rows, signs = completed_factors(
+            messages, size, missing=settings.table_missing, shrinkage=settings.table_shrinkage, generator=generator
+        )
+    else:
+        vectors, values = leading_eigenvectors(messages, size, generator)
+        rows, signs = vectors * values.abs().sqrt(), values.sign()
+    table.copy_(rows)
     if weight.shape[1] == weight.shape[2] and not base.rest:
         weight.copy_(torch.eye(weight.shape[1], dtype=weight.dtype, device=weight.device).expand_as(weight))
         if isinstance(decoder, HadamardMLP) and not decoder.hidden:
-            decoder.output.weight.copy_(values.sign()[None])
+            decoder.output.weight.copy_(signs[None])
             decoder.output.bias.zero_()

@@ -95,10 +95,11 @@ def train(
     *,
     state: TrainingState | None = None,
     optimizer: torch.optim.Optimizer | None = None,
+    start_counts: bool = False,
     on_epoch: Callable[[EpochRecord], None] = lambda record: None,
     on_step: Callable[[TrainingState], bool] = lambda state: True,
 ) -> TrainingState:
-    """Fit `model` and leave the best validated weights in it.
+    """Fit `model` and leave the best validated weights in it, or, if `start_counts`, those it came with.
 
     `on_step` is asked after each step; where it answers False the loop returns, to be resumed from the state
     it returns with the same model, optimiser and streams.
@@ -111,6 +112,8 @@ def train(
     updates_per_epoch = math.ceil(num_targets / batch_size) * pieces.num_pieces
     tools = _Tools(model, data, settings, streams, optimizer, pieces, settings.epochs * updates_per_epoch)
 
+    if start_counts and not state.best_weights:
+        _remember_best(state, model, _validate(model, data, EpochRecord(0, 0.0, 0.0), settings, streams))
     while not state.finished:
         if state.order is None:
             generator = streams["batches"]
@@ -138,7 +141,7 @@ def train(
     if settings.keep == "best":
         model.load_state_dict(state.best_weights)
     else:
-        state.best_epoch = state.epoch
+        state.best_epoch, state.best_score = state.epoch, state.history[-1].score or math.nan
         model.load_state_dict({**model.state_dict(), **state.average})
     return state
 

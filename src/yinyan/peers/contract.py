@@ -73,7 +73,7 @@ def trained(
         rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
         return score_pairs(fitted.model, fitted.embeddings, messages, rows)
 
-    return Outcome(score, fitted.history[fitted.best_epoch - 1].score)
+    return Outcome(score, fitted.best_score)
 
 
 def merged(first: Overrides, second: Overrides) -> dict[str, dict[str, Any]]:

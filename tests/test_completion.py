@@ -1,0 +1,175 @@
+"""Links completed by those that seem to be missing, and tables that start there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from contracts import tiny
+from yinyan import Graph, LinkPredictor, completion
+from yinyan.completion import completed_factors
+from yinyan.errors import SettingsError
+from yinyan.memory import Sizes, estimate
+from yinyan.messages import MessageGraph
+from yinyan.metrics import roc_auc
+from yinyan.settings import Settings
+
+CPU = torch.device("cpu")
+
+
+def communities(count: int, each: int, share: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    """(m, 2) links: a share of all pairs within each community; and (·, 2) the other pairs within."""
+    rng = np.random.default_rng(seed)
+    i, j = np.triu_indices(count * each, 1)
+    within = np.stack([i, j], 1)[i // each == j // each]
+    seen = rng.random(len(within)) < share
+    return torch.from_numpy(within[seen]), torch.from_numpy(within[~seen])
+
+
+def graph_of(pairs: torch.Tensor, num_nodes: int, num_left: int | None = None) -> MessageGraph:
+    return MessageGraph.from_pairs(pairs, num_nodes, num_left=num_left, dtype=torch.float64)
+
+
+def scores_of(messages: MessageGraph, size: int, missing: float = 0.3, shrinkage: float = 0.1) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(0)
+    rows, signs = completed_factors(messages, size, missing=missing, shrinkage=shrinkage, generator=generator)
+    assert rows.shape == (messages.num_nodes, size)
+    return (rows * signs) @ rows.T
+
+
+def by_definition(
+    pairs: torch.Tensor, n: int, size: int, missing: float, shrinkage: float, num_left: int | None
+) -> torch.Tensor:
+    """The same alternation with whole matrices and exact eigenvectors."""
+    links = torch.zeros(n, n, dtype=torch.float64)
+    links[pairs[:, 0], pairs[:, 1]] = links[pairs[:, 1], pairs[:, 0]] = 1
+    beliefs = links.clone()
+    for _ in range(12):
+        degrees = beliefs.sum(1)
+        root = degrees.sqrt()
+        inverse = torch.where(root > 0, 1 / root, 0)
+        values, vectors = torch.linalg.eigh(inverse[:, None] * beliefs * inverse)
+        leading = values.abs().argsort(descending=True)[:size]
+        values, vectors = values[leading], vectors[:, leading]
+        shrunk = values.sign() * (values.abs() - shrinkage).clamp(min=0)
+        s = root[:, None] * ((vectors * shrunk) @ vectors.T) * root
+        likely = s.clamp(0, 1)
+        missed = missing * likely / (1 - (1 - missing) * likely)
+        beliefs = torch.where(links > 0, 1.0, missed)
+        beliefs.fill_diagonal_(0).add_(torch.diag(likely.diagonal()))
+        if num_left is not None:
+            beliefs[:num_left, :num_left] = beliefs[num_left:, num_left:] = 0
+    return s
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("num_left", [None, 20])
+def test_it_is_what_it_says(missing: float, num_left: int | None) -> None:
+    rng = np.random.default_rng(1)
+    n = 50
+    left = rng.integers(0, 20, 400)
+    right = rng.integers(20, n, 400)
+    kinds = left % 3 == right % 3  # blocks of links, so that there is something to complete
+    found = np.unique(np.stack([left, right], 1)[kinds], axis=0)
+    if num_left is None:
+        more = rng.integers(20, n, (200, 2))
+        more = np.sort(more[(more[:, 0] % 3 == more[:, 1] % 3) & (more[:, 0] != more[:, 1])], 1)
+        found = np.unique(np.concatenate([found, more]), axis=0)
+    pairs = torch.from_numpy(found)
+    expected = by_definition(pairs, n, n, missing, 0.2, num_left)
+    torch.testing.assert_close(scores_of(graph_of(pairs, n, num_left), n, missing, 0.2), expected, atol=1e-6, rtol=1e-6)
+
+
+def test_what_is_missing_within_communities_is_found() -> None:
+    links, missing = communities(4, 20, 0.7)
+    scores = scores_of(graph_of(links, 80), 8)
+    i, j = np.triu_indices(80, 1)
+    across = scores[i, j][torch.from_numpy(i // 20 != j // 20)]
+    inside = scores[missing[:, 0], missing[:, 1]]
+    assert roc_auc(inside.numpy().astype(np.float32), across.numpy().astype(np.float32)) > 0.999
+    believed_less = scores_of(graph_of(links, 80), 8, missing=0.0)[missing[:, 0], missing[:, 1]]
+    assert inside.mean() > believed_less.mean() + 0.1
+
+
+def test_nodes_without_links_have_rows_of_zeros_and_so_have_columns_beyond_the_nodes() -> None:
+    messages = graph_of(torch.tensor([[0, 1], [1, 2], [0, 2]]), 5)
+    rows, signs = completed_factors(
+        messages, 9, missing=0.3, shrinkage=0.05, generator=torch.Generator().manual_seed(0)
+    )
+    assert rows.isfinite().all()
+    assert (rows[3:] == 0).all()
+    assert (rows[:, 5:] == 0).all()
+    assert (signs[5:] == 0).all()
+    assert rows[0].abs().sum() > 0
+
+
+def test_a_graph_without_links_is_left_alone() -> None:
+    rows, _ = completed_factors(
+        graph_of(torch.empty(0, 2, dtype=torch.long), 4),
+        2,
+        missing=0.3,
+        shrinkage=0.02,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert (rows == 0).all()
+
+
+def test_holding_all_pairs_is_foretold() -> None:
+    sizes = Sizes(20_000, 50_000, 50_000, 0, 50_000, 50_000, 50_000, 5_000)
+    plain, held = (
+        estimate(
+            sizes,
+            Settings().updated(
+                {"encoder": {"inputs": "embeddings", "table_start": start}, "training": {"batch_size": 512}}
+            ),
+            CPU,
+        ).total
+        for start in ("orthogonal", "completed")
+    )
+    assert held - plain > 20_000**2 * 4 * 0.9
+
+
+def test_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completion, "LARGEST", 3)
+    with pytest.raises(SettingsError, match=r"for 3 nodes at most \(this graph has 5; use 'spectral'\)"):
+        scores_of(graph_of(torch.tensor([[0, 1]]), 5), 2)
+
+
+def completed(**training: object) -> dict[str, dict[str, object]]:
+    """Settings under which a score is the completed entry, before any training."""
+    return tiny(
+        encoder={
+            **{"inputs": "embeddings", "table_start": "completed", "embedding_size": 8, "hidden_size": 8},
+            **{"num_steps": 0, "output_norm": False, "dropout": 0.0, "sketch_size": 0, "table_shrinkage": 0.1},
+        },
+        decoder={"depth": 1, "dropout": 0.0},
+        training={"loss": "squared", "averaging": 0.0, **training},
+    )
+
+
+def test_the_start_is_kept_if_training_makes_it_worse() -> None:
+    links, _ = communities(4, 20, 0.7)
+    spoiled = LinkPredictor(**completed(epochs=3, learning_rate=5.0, clip_norm=0.0, schedule="constant"))
+    fitted = spoiled.fit(Graph.from_arrays(links.numpy())).fitted_
+    assert fitted.best_epoch == 0
+    assert len(fitted.history) == 3
+    assert fitted.metrics["auc"] > 0.9
+    assert fitted.best_score > max(record.score or 0.0 for record in fitted.history)
+
+
+@pytest.mark.parametrize(("name", "value"), [("table_missing", 0.6), ("table_shrinkage", 0.3)])
+def test_both_settings_of_it_matter(name: str, value: float) -> None:
+    graph = Graph.from_arrays(communities(4, 20, 0.7)[0].numpy())
+    settings = completed(epochs=1, learning_rate=1e-9)
+    usual = LinkPredictor(**settings).fit(graph)
+    settings["encoder"][name] = value
+    assert not np.allclose(LinkPredictor(**settings).fit(graph).embeddings_, usual.embeddings_)
+
+
+def test_training_goes_on_from_the_start_where_that_is_better() -> None:
+    links, _ = communities(4, 20, 0.7)
+    settings = completed(epochs=3, keep="last")
+    fitted = LinkPredictor(**settings).fit(Graph.from_arrays(links.numpy())).fitted_
+    assert fitted.best_epoch == 3
+    assert fitted.best_score == fitted.history[-1].score
