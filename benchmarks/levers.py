@@ -77,6 +77,13 @@ LEVERS: dict[str, Change] = {
     "eight steps": {"encoder": {"num_steps": 8}},
     "weak anchoring": {"encoder": {"anchoring": 0.2}},
     "strong anchoring": {"encoder": {"anchoring": 1.0}},
+    "held fast": {  # what was suggested for graphs without features before
+        "encoder": {"embedding_size": 64, "num_steps": 3, "step_size": 0.3, "anchoring": 0.5},
+        "decoder": {"dropout": 0.5},
+    },
+    "four of them": {"encoder": {"num_steps": 4}},
+    "64 dimensions in": {"encoder": {"embedding_size": 64}},
+    "completed start": {"encoder": {"table_start": "completed", "table_shrinkage": 0.1}},
     "embeddings beside the features": {"encoder": {"inputs": "both", "embedding_size": 32}},
     "spectral start": {"encoder": {"table_start": "spectral"}},
     "random start": {"encoder": {"table_start": "orthogonal"}},

@@ -1,7 +1,7 @@
 """The same few candidates for every method, compared on validation links of the splits that are reported.
 
     python benchmarks/tuning.py --data cora citeseer --methods yinyan gae optimised-gae ncn ncnc
-    python benchmarks/tuning.py --data lastfm-friends collegemsg --methods gcn      # six others: there are no features
+    python benchmarks/tuning.py --data lastfm-friends collegemsg --methods gcn     # eight others: there are no features
 
 Prints one line a candidate, and the best of each method and data set; the recipe `peers` holds what came of it. Test
 links are never scored here.
@@ -20,6 +20,7 @@ import torch
 
 from yinyan.datasets import load
 from yinyan.peers import Task, method
+from yinyan.peers.contract import merged
 from yinyan.protocol import make_split
 
 Settings = dict[str, dict[str, Any]]
@@ -32,13 +33,17 @@ CANDIDATES: dict[str, Settings] = {
     "deep, half of the features dropped": {**_DEEP, "encoder": {"dropout": 0.1, "feature_dropout": 0.5}},
     "deep, little decay": {**_DEEP, "training": {"weight_decay": 0.05}},
 }
+_NARROW: Settings = {"encoder": {"embedding_size": 64}, "decoder": {"dropout": 0.5}}
+_LITTLE: Settings = {"training": {"weight_decay": 0.05}}
 WITHOUT_FEATURES: dict[str, Settings] = {
-    "own": {},
-    "deep": _DEEP,
-    "little decay": {"training": {"weight_decay": 0.05}},
-    "deep, little decay": CANDIDATES["deep, little decay"],
-    "one layer": {"encoder": {"num_steps": 1}},
-    "two layers": {"encoder": {"num_steps": 2}},
+    "own": _NARROW,
+    "deep": merged(_NARROW, _DEEP),
+    "little decay": merged(_NARROW, _LITTLE),
+    "deep, little decay": merged(merged(_NARROW, _DEEP), _LITTLE),
+    "one layer": merged(_NARROW, {"encoder": {"num_steps": 1}}),
+    "two layers": merged(_NARROW, {"encoder": {"num_steps": 2}}),
+    "deep, 256 dimensions in": _DEEP,
+    "deep, little decay, 256 dimensions in": merged(_DEEP, _LITTLE),
 }
 
 
@@ -46,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", nargs="+", default=["cora", "citeseer"])
     parser.add_argument("--methods", nargs="+", default=["yinyan", "gae", "optimised-gae", "ncn", "ncnc"])
+    parser.add_argument("--candidates", nargs="+", help="only these")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("results/tuning.jsonl"), help="finished lines are kept")
@@ -57,6 +63,7 @@ def main() -> None:
     for data in options.data:
         split = make_split(load(data), "clean", options.seed)
         candidates = WITHOUT_FEATURES if split.graph.features is None else CANDIDATES
+        candidates = {name: candidates[name] for name in options.candidates or candidates}
         for name in options.methods:
             for candidate, settings in candidates.items():
                 if (data, name, candidate) in found:

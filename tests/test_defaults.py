@@ -88,9 +88,19 @@ def test_large_graphs_get_fewer_dimensions() -> None:
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_every_choice_has_its_reason(kind: str) -> None:
     reasons = suggest(GRAPHS[kind](), 1000).reasons
-    assert len(reasons) == 3
+    assert len(reasons) == (4 if kind == "no features" else 3)
     assert any(reason.startswith("sketches of 64: ") for reason in reasons)
     assert all(reason.strip() and "\n" not in reason for reason in reasons)
+
+
+def test_a_small_graph_without_features_hears_its_neighbourhood() -> None:
+    edges = planted_graph().edges
+    small, large = (suggest(Graph(ids=Ids.integers(n), edges=edges), 1000) for n in (100_000, 100_001))
+    assert small.settings.encoder.num_steps > large.settings.encoder.num_steps
+    assert small.settings.encoder.anchoring < large.settings.encoder.anchoring
+    assert any("hardly by its own embedding" in reason for reason in small.reasons)
+    assert not any("hardly by its own embedding" in reason for reason in large.reasons)
+    assert suggest(with_features(300), 1000).settings.encoder.anchoring == Settings().encoder.anchoring
 
 
 def test_large_graphs_are_ordered() -> None:

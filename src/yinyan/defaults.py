@@ -34,12 +34,17 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
     encoder: dict[str, Any] = {}
     training: dict[str, Any] = {}
     decoder: dict[str, Any] = {}
+    large = graph.num_nodes > _LARGE
 
     if graph.features is None:
         encoder |= {"inputs": "embeddings", "feature_dropout": 0.0, "num_steps": 3}
         decoder |= {"residual": True}
         training |= {"weight_decay": 2.0}
         reasons.append("no features: an embedding is learned for each node")
+        if not large:  # a node's own vector, held fast, learns its links by heart
+            encoder |= {"embedding_size": 256, "num_steps": 6, "step_size": 0.8, "anchoring": 0.1}
+            decoder |= {"dropout": 0.3}
+            reasons.append("six long steps: a node is told by its neighbourhood, hardly by its own embedding")
     elif isinstance(graph.features, SparseFeatures) or graph.features.shape[1] >= _WIDE:
         encoder |= {"inputs": "features"}
         reasons.append(f"{graph.features.shape[1]:,} features: they describe the nodes, under strong dropout")
@@ -49,7 +54,6 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
             f"{graph.features.shape[1]:,} features: too few to tell nodes apart, so embeddings are learned beside them"
         )
 
-    large = graph.num_nodes > _LARGE
     encoder |= {"sketch_size": _LARGE_SKETCH if large else _SKETCH}
     reasons.append(f"sketches of {encoder['sketch_size']}: what two nodes share is told beside what they are")
     if large:
