@@ -82,7 +82,7 @@ LEVERS: dict[str, Change] = {
         "decoder": {"dropout": 0.5},
     },
     "four of them": {"encoder": {"num_steps": 4}},
-    "64 dimensions in": {"encoder": {"embedding_size": 64}},
+    "16 dimensions in": {"encoder": {"embedding_size": 16}},
     "completed start": {"encoder": {"table_start": "completed", "table_shrinkage": 0.1}},
     "embeddings beside the features": {"encoder": {"inputs": "both", "embedding_size": 32}},
     "spectral start": {"encoder": {"table_start": "spectral"}},
