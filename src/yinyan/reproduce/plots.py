@@ -15,7 +15,8 @@ from yinyan.reproduce.tables import values_of
 __all__ = ["draw"]
 
 _PUBLISHED = "#9a9a9a"
-_LEAKING, _HONEST = "#c8553d", "#2f6690"
+_HONEST = "#2f6690"
+_COLOURS = {"released": "#c8553d", "clean+val": "#8fb8d6", "official": "#4f7d4a"}  # the leaking one warns
 _STYLES = ("-", "--", ":", "-.")
 
 
@@ -33,8 +34,10 @@ def draw(recipe: Recipe, results: Sequence[Result]) -> bytes:
         (_curves if recipe.x_label else _bars)(axis, recipe, results, data)
         axis.set_title(_panel(recipe, data))
         axis.spines[["top", "right"]].set_visible(False)
-    handles, labels = axes[0].get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
+    unique: dict[str, Any] = {}
+    for axis in axes:
+        handles, labels = axis.get_legend_handles_labels()
+        unique |= dict(zip(labels, handles, strict=True))
     figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=4, frameon=False)
     figure.suptitle(f"{recipe.title}: {recipe.metric}, per cent")
     picture = io.BytesIO()
@@ -97,4 +100,4 @@ def _bars(axis: Any, recipe: Recipe, results: Sequence[Result], data: str) -> No
 
 
 def _colour(protocol: str) -> str:
-    return _LEAKING if protocol == "released" else _HONEST
+    return _COLOURS.get(protocol, _HONEST)
