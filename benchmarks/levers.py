@@ -3,7 +3,7 @@
 YINYAN_DATA=/data python benchmarks/levers.py --data cora --seeds 3 --picture levers.png   # all levers: hours
 YINYAN_DATA=/data python benchmarks/levers.py --data citeseer --levers sketches "no negatives" --keep runs.jsonl
 YINYAN_DATA=/data python benchmarks/levers.py --data cora --on "sketches of 64"       # each lever on top of that one
-python benchmarks/levers.py --data wormnet.csv --method gcn                            # any table of links, any peer
+python benchmarks/levers.py --data roget.csv --method gcn                              # any table of links, any peer
 python benchmarks/levers.py --names                                                  # what there is to try
 
 Protocol clean (official where the data come with a split), splits of seeds 100, 101, …, which are not those of reported
@@ -81,7 +81,6 @@ LEVERS: dict[str, Change] = {
         "encoder": {"embedding_size": 64, "num_steps": 3, "step_size": 0.3, "anchoring": 0.5},
         "decoder": {"dropout": 0.5},
     },
-    "four of them": {"encoder": {"num_steps": 4}},
     "16 dimensions in": {"encoder": {"embedding_size": 16}},
     "completed start": {"encoder": {"table_start": "completed", "table_shrinkage": 0.1}},
     "embeddings beside the features": {"encoder": {"inputs": "both", "embedding_size": 32}},
@@ -203,7 +202,7 @@ def main() -> None:
     if options.names:
         print("\n".join(LEVERS))
         return
-    if "YINYAN_DATA" not in os.environ:
+    if "YINYAN_DATA" not in os.environ and not Path(options.data).suffix:
         parser.error("YINYAN_DATA needs to name the folder that holds the data")
     torch.set_num_threads(options.threads)
     lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep.exists() else []

@@ -57,10 +57,11 @@ def test_more_columns_than_nodes_are_zeros() -> None:
 
 def test_before_the_first_step_a_score_is_the_approximated_entry() -> None:
     messages, dense = messages_of(blocks(3, 3))  # of rank six
-    settings = EncoderSettings(inputs="embeddings", embedding_size=6, hidden_size=6, table_start="spectral")
+    settings = EncoderSettings(inputs="embeddings", embedding_size=6, hidden_size=6)
     base = BaseModel(settings, dense.shape[0], 0).double()
     decoder = build_decoder(DecoderSettings(depth=1), 6, directed=False).double()
-    start_from_factors(base, decoder, messages, settings, torch.Generator().manual_seed(0))
+    vectors, values = leading_eigenvectors(messages, 6, torch.Generator().manual_seed(0))
+    start_from_factors(base, decoder, vectors * values.abs().sqrt(), values.sign())
     with torch.no_grad():
         y = base(None, None)
         scores = decoder(y[:, None], y[None])

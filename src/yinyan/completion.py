@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor
 
 from yinyan.errors import SettingsError
 from yinyan.messages import MessageGraph
 from yinyan.propagation import inverse_or_zero
+from yinyan.spectra import leading_pairs, padded, random_basis
 
-__all__ = ["LARGEST", "completed_factors"]
+__all__ = ["LARGEST", "bytes_for", "completed_factors"]
 
 LARGEST = 30_000  # nodes: all pairs are held at once
 _ROUNDS = 12  # of believing and approximating: the beliefs hardly move afterwards
@@ -37,8 +40,8 @@ def completed_factors(
             f"(this graph has {n:,}; use 'spectral')"
         )
     beliefs = messages.weights.new_zeros(n, n)
-    start = torch.randn(n, min(n, size + _MORE), generator=generator, device=generator.device, dtype=beliefs.dtype)
-    basis, rows, values = torch.linalg.qr(start.to(beliefs.device)).Q, start.new_empty(0), start.new_empty(0)
+    basis = random_basis(messages, size + _MORE, generator)
+    rows = values = basis.new_empty(0)
     for number in range(_ROUNDS):
         if number:
             _believe(beliefs, rows, values.sign(), missing, messages.known.num_left)
@@ -46,15 +49,20 @@ def completed_factors(
         beliefs[messages.pairs[:, 1], messages.pairs[:, 0]] = 1
         degrees = beliefs.sum(1, keepdim=True)
         scale = inverse_or_zero(degrees).sqrt()
-        for _ in range(1 if number else _FIRST_POWERS):
-            basis = torch.linalg.qr(scale * (beliefs @ (scale * basis))).Q
-        values, turned = torch.linalg.eigh(basis.T @ (scale * (beliefs @ (scale * basis))))
-        order = values.abs().argsort(descending=True)[:size]
-        values = values[order].sign() * (values[order].abs() - shrinkage).clamp(min=0)
-        rows = degrees.sqrt() * (basis @ turned[:, order]) * values.abs().sqrt()
-    found, signs = rows.new_zeros(n, size), values.new_zeros(size)
-    found[:, : values.numel()], signs[: values.numel()] = rows, values.sign()
-    return found, signs
+        product = functools.partial(_scaled_product, beliefs, scale)
+        values, vectors, basis = leading_pairs(product, basis, size, 1 if number else _FIRST_POWERS)
+        values = values.sign() * (values.abs() - shrinkage).clamp(min=0)
+        rows = degrees.sqrt() * vectors * values.abs().sqrt()
+    return padded(rows, size), padded(values.sign(), size)
+
+
+def bytes_for(num_nodes: int, size: int) -> int:
+    """Bytes at the peak in float32: all pairs, a block of them twice, and a basis with its products."""
+    return 4 * num_nodes * (num_nodes + 2 * _BLOCK + 5 * (size + _MORE))
+
+
+def _scaled_product(beliefs: Tensor, scale: Tensor, y: Tensor) -> Tensor:
+    return scale * (beliefs @ (scale * y))
 
 
 def _believe(beliefs: Tensor, rows: Tensor, signs: Tensor, missing: float, num_left: int | None) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from yinyan.allocation import held_memory
 from yinyan.calibration import Calibration, Method, fit_calibration
 from yinyan.checkpoint import load_checkpoint, save_checkpoint
+from yinyan.completion import completed_factors
 from yinyan.decoder import build_decoder
 from yinyan.embedding import embed_all, is_finite
 from yinyan.encoder import Encoder
@@ -29,7 +30,7 @@ from yinyan.ordering import local_order
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams, named_seed
 from yinyan.settings import Settings
-from yinyan.spectra import start_from_factors
+from yinyan.spectra import leading_eigenvectors, start_from_factors
 from yinyan.splits import Split
 from yinyan.tensors import feature_tensor, message_graph, training_data
 from yinyan.training import (
@@ -176,12 +177,21 @@ def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
 
 
 def _start_from_links(model: Model, data: TrainingData, settings: Settings, seed: int, device: torch.device) -> None:
-    base, start = our_encoder(model).base, settings.encoder.table_start
+    """Factors of the links in the table: eigenvectors by the roots of their eigenvalues, or the same completed."""
+    base, encoder = our_encoder(model).base, settings.encoder
+    start, size = encoder.table_start, encoder.embedding_size
     if not isinstance(base.table, nn.Parameter):
         raise SettingsError(
             f"encoder.table_start: '{start}' is for learned embeddings (use inputs = 'embeddings' or 'both')"
         )
-    start_from_factors(base, model.decoder, data.messages, settings.encoder, Streams.fresh(seed, "spectrum", device))
+    generator = Streams.fresh(seed, "spectrum", device)
+    if start == "completed":
+        missing, shrinkage = encoder.table_missing, encoder.table_shrinkage
+        rows, signs = completed_factors(data.messages, size, missing=missing, shrinkage=shrinkage, generator=generator)
+    else:
+        vectors, values = leading_eigenvectors(data.messages, size, generator)
+        rows, signs = vectors * values.abs().sqrt(), values.sign()
+    start_from_factors(base, model.decoder, rows, signs)
 
 
 def build_model(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from yinyan import native
+from yinyan import completion, native
 from yinyan.features import SparseFeatures
 from yinyan.settings import DecoderSettings, EncoderSettings, Settings
 from yinyan.sketches import sketch_width
@@ -234,10 +234,8 @@ def _weights(sizes: Sizes, settings: Settings) -> tuple[int, int]:
 
 
 def _completing(nodes: int, encoder: EncoderSettings) -> int:
-    """All pairs of nodes, a block of them twice, and a basis with its products, where tables start completed."""
-    if encoder.table_start != "completed" or encoder.inputs not in ("embeddings", "both"):
-        return 0
-    return nodes * (nodes + 2 * 1024 + 5 * (encoder.embedding_size + 32)) * _FLOAT
+    completes = encoder.table_start == "completed" and encoder.inputs in ("embeddings", "both")
+    return completion.bytes_for(nodes, encoder.embedding_size) if completes else 0
 
 
 def _num_graphs(encoder: EncoderSettings) -> int:

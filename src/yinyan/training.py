@@ -141,7 +141,8 @@ def train(
     if settings.keep == "best":
         model.load_state_dict(state.best_weights)
     else:
-        state.best_epoch, state.best_score = state.epoch, state.history[-1].score or math.nan
+        last = state.history[-1].score
+        state.best_epoch, state.best_score = state.epoch, math.nan if last is None else last
         model.load_state_dict({**model.state_dict(), **state.average})
     return state
 
