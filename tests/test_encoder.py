@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -42,6 +42,7 @@ SMALL: dict[str, Any] = {
     "margin": None,
     "self_loops": False,
     "feature_dropout": 0.5,
+    "node_dropout": 0.0,
     "dropout": 0.5,
     "output_norm": True,
     "sketch_size": 0,
@@ -226,6 +227,42 @@ class TestSparseFeatures:
         assert not torch.allclose(embed(encoder, x=x, training=True), embed(encoder, x=x))
 
 
+class TestNodeDropout:
+    calm: ClassVar[dict[str, Any]] = {"feature_dropout": 0.0, "dropout": 0.0}
+
+    @pytest.mark.parametrize("inputs", ["features", "embeddings", "both", "random"])
+    def test_leaves_whole_nodes_out_and_makes_the_others_up_for_it(self, inputs: str) -> None:
+        base = build(settings(inputs=inputs, node_dropout=0.5, **self.calm)).base
+        base.bias.data.normal_()
+        whole = base(features(), None) - base.bias
+        dropped = base(features(), None, torch.Generator().manual_seed(0)) - base.bias
+        gone = (dropped.abs() < 1e-12).all(1)
+        assert 0 < gone.sum() < NODES
+        torch.testing.assert_close(dropped[~gone], 2 * whole[~gone])
+
+    @pytest.mark.parametrize("x", [features(), sparse(features())], ids=["dense", "sparse"])
+    @pytest.mark.parametrize("hops", [0, 2])
+    def test_gradients(self, x: Any, hops: int) -> None:
+        encoder = build(settings(sign_hops=hops, node_dropout=0.5, **self.calm))
+
+        def f(*weights: Tensor) -> Tensor:
+            names = ["feature_weight", "table", "table_weight"]
+            given = dict(zip(names, weights, strict=True))
+            terms = messages().terms(encoder.settings, encoder.repulsion(), torch.Generator().manual_seed(0))
+            drops = torch.Generator().manual_seed(3)
+            return torch.func.functional_call(encoder.base, given, (x, terms, drops))
+
+        base = encoder.base
+        assert torch.autograd.gradcheck(f, (base.feature_weight, base.table, base.table_weight))
+
+    def test_a_node_left_out_is_told_by_its_neighbours(self) -> None:
+        encoder = build(settings(inputs="embeddings", node_dropout=0.5, output_norm=False, num_negatives=0, **self.calm))
+        f = encoder.base(None, None, torch.Generator().manual_seed(1))  # of the seed that `embed` gives it
+        gone = (f == encoder.base.bias).all(1)
+        assert 0 < gone.sum() < NODES
+        assert (embed(encoder, training=True)[gone].abs() > 1e-6).any(1).all()
+
+
 class TestForward:
     @pytest.mark.parametrize("margin", [None, 0.1])
     def test_is_the_descent_from_f(self, margin: float | None) -> None:
@@ -380,6 +417,7 @@ EFFECTS: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
     "margin": (None, 0.0, {}, False),
     "self_loops": (False, True, {}, False),
     "feature_dropout": (0.0, 0.5, {"dropout": 0.0}, True),
+    "node_dropout": (0.0, 0.5, {"dropout": 0.0, "feature_dropout": 0.0}, True),
     "dropout": (0.0, 0.5, {"feature_dropout": 0.0}, True),
     "output_norm": (True, False, {}, False),
     "sketch_size": (0, 16, {}, False),

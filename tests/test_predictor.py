@@ -227,6 +227,7 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("encoder", "margin", 0.001),
     ("encoder", "self_loops", True),
     ("encoder", "feature_dropout", 0.1),
+    ("encoder", "node_dropout", 0.5),
     ("encoder", "dropout", 0.0),
     ("encoder", "output_norm", False),
     ("decoder", "kind", "dot"),

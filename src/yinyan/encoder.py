@@ -78,6 +78,9 @@ class BaseModel(nn.Module):
             table = self.table if rows is None else self.table.index_select(0, rows)
             more = _project(table, self.table_weight, rate if self.settings.inputs == "random" else 0.0, generator)
             blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
+        if self.settings.node_dropout and generator is not None:
+            heard = dropout(torch.ones_like(blocks[0][:, :1]), self.settings.node_dropout, generator)
+            blocks = [block.mul_(heard) for block in blocks]  # fresh products: nothing else reads them
         x = blocks[-1]
         for block in reversed(blocks[:-1]):  # Horner: X0 + Ã (X1 + Ã (X2 + …))
             if terms is None:
