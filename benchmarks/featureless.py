@@ -1,11 +1,13 @@
 """Write graphs without features, on which defaults can be chosen, as tables of links.
 
-python benchmarks/featureless.py /data/featureless        # asks pip for two archives that happen to carry graphs
-python benchmarks/levers.py --data /data/featureless/roget.csv --levers "spectral start"
+python benchmarks/featureless.py /data/featureless        # asks pip for three archives that happen to carry graphs
+YINYAN_DATA=/data python benchmarks/levers.py --data /data/featureless/wormnet.csv --levers "spectral start"
 
+wormnet      genes of C. elegans that act together (networkx's examples)
 roget        cross-references of Roget's thesaurus (networkx's examples)
 words        English words of five letters, linked if they differ in one (networkx's examples)
 reactions    metabolites and the reactions they take part in, E. coli model iJO1366 (cobra); bipartite
+ratings      people and the films they rated, MovieLens 100K (recbole); bipartite
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ from xml.etree import ElementTree
 Link = tuple[str, str]
 
 _EXAMPLES = "networkx-3.6.1/examples"
-_SOURCE, _WHEEL = "networkx==3.6.1", "cobra==0.32.1"
+_SOURCES = ("networkx==3.6.1",)
+_WHEELS = ("cobra==0.32.1", "recbole==1.2.1")
+
+
+def wormnet(file: bytes) -> Iterator[Link]:
+    for line in file.decode().splitlines():
+        first, second = line.split()[:2]
+        yield first, second
 
 
 def roget(file: bytes) -> Iterator[Link]:
@@ -59,6 +68,12 @@ def reactions(file: bytes) -> Iterator[Link]:
                     yield part.attrib["species"], element.attrib["id"]
 
 
+def ratings(file: bytes) -> Iterator[Link]:
+    for line in file.decode().splitlines()[1:]:
+        person, film = line.split("\t")[:2]
+        yield f"person {person}", f"film {film}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -66,18 +81,21 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place]
-        subprocess.run([*pip, "--no-binary", ":all:", "--no-build-isolation", _SOURCE], check=True)
-        subprocess.run([*pip, _WHEEL], check=True)
-        examples, cobra = (next(Path(place).glob(f"{name}*")) for name in ("networkx", "cobra"))
+        subprocess.run([*pip, "--no-binary", ":all:", "--no-build-isolation", *_SOURCES], check=True)
+        subprocess.run([*pip, *_WHEELS], check=True)
+        examples, cobra, recbole = (next(Path(place).glob(f"{name}*")) for name in ("networkx", "cobra", "recbole"))
         with tarfile.open(examples) as archive:
 
             def example(name: str) -> bytes:
                 return cast("IO[bytes]", archive.extractfile(f"{_EXAMPLES}/{name}")).read()  # a file, so never None
 
+            write(folder / "wormnet.csv", wormnet(example("algorithms/WormNet.v3.benchmark.txt")))
             write(folder / "roget.csv", roget(example("graph/roget_dat.txt.gz")))
             write(folder / "words.csv", words(example("graph/words_dat.txt.gz")))
         with zipfile.ZipFile(cobra) as packed:
             write(folder / "reactions.csv", reactions(packed.read("cobra/data/iJO1366.xml.gz")))
+        with zipfile.ZipFile(recbole) as packed:
+            write(folder / "ratings.csv", ratings(packed.read("recbole/dataset_example/ml-100k/ml-100k.inter")))
 
 
 def write(path: Path, links: Iterable[Link]) -> None:

@@ -22,6 +22,9 @@ SHAPES: list[dict[str, Any]] = [
     {"kind": "hadamard", "depth": 1},
     {"kind": "hadamard", "depth": 3, "width": 9},
     {"kind": "hadamard", "depth": 3, "width": 24, "residual": True, "norm": True},
+    {"kind": "hadamard", "depth": 4, "width": 40, "residual": True},
+    {"kind": "hadamard", "depth": 2, "width": 24, "residual": True, "norm": True},
+    {"kind": "hadamard", "depth": 2, "width": 33, "norm": True},
     {"kind": "dot"},
     {"kind": "distance"},
 ]
@@ -38,6 +41,9 @@ def test_scores_as_the_decoder(
     torch.manual_seed(0)
     decoder = build_decoder(DecoderSettings(**shape), 24, directed=directed, sketch_size=sketch_size)
     decoder.requires_grad_(False)
+    for norm in getattr(decoder, "norms", ()):
+        for values in norm.parameters():
+            values.normal_()
     y = torch.randn(130, 24 + sketch_width(sketch_size))
     scorer, rng = Scorer(decoder), np.random.default_rng(0)
     expected = decoder(y[3], y).numpy()
@@ -66,7 +72,16 @@ def test_the_kernel_serves_the_usual_decoders() -> None:
         pytest.skip("no C++ compiler")
     y = torch.randn(9, 24)
     served = [Scorer(build_decoder(DecoderSettings(**shape), 24, directed=False)).is_canonical(y) for shape in SHAPES]
-    assert served == [True, True, True, False, False, False, False, False]
+    assert served == [shape["kind"] == "hadamard" and shape.get("depth") != 1 for shape in SHAPES]
+
+
+def test_the_kernel_has_no_layers_between_maps_and_residuals() -> None:
+    """What a first layer adds to would be the product of mapped embeddings, which nobody computes there."""
+    if kernels.library() is None:
+        pytest.skip("no C++ compiler")
+    y = torch.randn(9, 24)
+    served = [Scorer(build_decoder(DecoderSettings(**shape), 24, directed=True)).is_canonical(y) for shape in SHAPES]
+    assert served == [True, True, True, False, True, False, True, False, True, False, False]
 
 
 @pytest.mark.parametrize("sketch_size", [0, 5])

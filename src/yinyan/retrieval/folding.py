@@ -30,8 +30,9 @@ class Scorer:
 
     For a HadamardMLP the first layer of source i is Y (W_1 diag(y_i))ᵀ: with the source folded into the weights, no
     product of embeddings is ever made. Direction maps fold into the same matrix, and each estimate from the sketches is
-    one column of a product with the target's sketches. One hidden layer without norm runs in a compiled kernel on
-    the CPU, everything else by blocks in torch. Decoders that are not ours are called as they are.
+    one column of a product with the target's sketches. Hidden layers run in a compiled kernel on the CPU, unless
+    several are residual and maps stand before them; everything else by blocks in torch. Decoders that are not ours are
+    called as they are.
 
     `is_canonical` says that a pair's score is the same to the last bit whatever else is scored with it; otherwise
     `canonical` gives scores that are, by double precision.
@@ -57,8 +58,9 @@ class Scorer:
 
     def can_be_screened(self, y: Tensor) -> bool:
         """Whether bounds of its scores (see `screening`) are known, and cheaper than the scores."""
-        plain = self.is_canonical(y) and self.decoder.structure is None and not self._kernel.residual
-        return plain and kernels.screens_quickly()
+        if not self.is_canonical(y) or self.decoder.structure is not None:
+            return False
+        return not self._kernel.residual and not self._kernel.is_deep and kernels.screens_quickly()
 
     @torch.no_grad()
     def bounds(self, screen: Screen, own: Tensor) -> list[Bounds]:
@@ -103,8 +105,9 @@ class Scorer:
         """(sources, ·) the first layer W diag(y_i S) Tᵀ of each source in the kernel's panels; then a residual's."""
         own = mapped_sources(self.decoder, own)
         parts = [self._panels * own[:, None, :, None]]
-        if self._kernel.residual:
-            parts.append((_output(self.decoder).weight * own)[:, None, :, None])
+        if self._kernel.residual:  # what the output makes of it, or the products themselves for the layers between
+            scale = 1.0 if self._kernel.is_deep else _output(self.decoder).weight
+            parts.append((scale * own)[:, None, :, None])
         if self.decoder.target_map is not None:
             parts = [(self.decoder.target_map.double() @ part.double()).float() for part in parts]
         return parts[0].flatten(1) if len(parts) == 1 else torch.cat([part.flatten(1) for part in parts], dim=1)
@@ -235,11 +238,34 @@ def _output(decoder: Decoder) -> torch.nn.Linear:
 
 
 def _kernel_of(decoder: Decoder, bias: Tensor, output: Tensor) -> kernels.FoldedDecoder:
-    filled = [kernels.panels(values[:, None]).squeeze(1) for values in (bias, output)]
-    residual = isinstance(decoder, HadamardMLP) and decoder.settings.residual and output.numel() == decoder.size
+    if not isinstance(decoder, HadamardMLP):
+        raise TypeError(f"{type(decoder).__name__} is no HadamardMLP")
+    linears = [layer for layer in decoder.hidden[1:] if isinstance(layer, torch.nn.Linear)]
+    later = [torch.cat([kernels.panels(x.weight.detach()).flatten(), _filled(x.bias).flatten()]) for x in linears]
+    layer_norms = [norm for norm in decoder.norms if isinstance(norm, torch.nn.LayerNorm)]
+    norms = [torch.stack([_filled(norm.weight), _filled(norm.bias)]) for norm in layer_norms]
     return kernels.FoldedDecoder(
-        decoder.size, filled[0], filled[1], float(_output(decoder).bias.detach()), residual=residual
+        size=decoder.size,
+        bias=_filled(bias),
+        output=_filled(output),
+        output_bias=float(_output(decoder).bias.detach()),
+        hidden_size=output.numel(),
+        residual=_adds_products(decoder),
+        later=torch.stack(later) if later else None,
+        norms=torch.stack(norms) if norms else None,
+        epsilon=layer_norms[0].eps if norms else 0.0,
+        adds=decoder.settings.residual,
     )
+
+
+def _filled(values: Tensor) -> Tensor:
+    """(hidden,) as (panels, width), filled up with zeros."""
+    return kernels.panels(values.detach()[:, None]).squeeze(1)
+
+
+def _adds_products(decoder: HadamardMLP) -> bool:
+    """Whether the first hidden layer adds to the product of the embeddings."""
+    return decoder.settings.residual and decoder.output.weight.numel() == decoder.size
 
 
 def _folded(decoder: Decoder, weight: Tensor, own: Tensor) -> Tensor:
@@ -279,10 +305,8 @@ def _suits_dots(y: Tensor) -> bool:
 
 
 def _suits_kernel(decoder: Decoder, y: Tensor) -> bool:
-    return (
-        isinstance(decoder, HadamardMLP)
-        and len(decoder.hidden) == 1
-        and not decoder.settings.norm
-        and decoder.output.weight.dtype == torch.float32
-        and _suits_dots(y)
-    )
+    if not isinstance(decoder, HadamardMLP) or not decoder.hidden or not _suits_dots(y):
+        return False
+    between = len(decoder.hidden) > 1 or decoder.settings.norm  # layers that read the products, not only the output
+    unfolded = between and decoder.target_map is not None and _adds_products(decoder)
+    return decoder.output.weight.dtype == torch.float32 and not unfolded

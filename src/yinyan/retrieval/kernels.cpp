@@ -29,6 +29,7 @@ typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
 typedef int32_t Ints __attribute__((vector_size(4 * kGroup)));  // a number for each row of a group
 
 Lanes at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
+void put(float* x, Lanes values) { *reinterpret_cast<Lanes*>(x) = values; }
 
 void ask_for(const float* row, int64_t size) {
   for (int64_t k = 0; k < size; k += 16) __builtin_prefetch(row + k);
@@ -84,6 +85,13 @@ struct Decoder {
   const float* said_bias;
   float output_bias;
   int32_t residual;      // whether (size,) weights of the embedding's own share follow those of the hidden layer
+  // several hidden layers, or normalised ones
+  int64_t width;         // hidden units without those that fill the last panel
+  int64_t num_later;     // layers after the first
+  const float* later;    // of each its (panels, width, kWide) weights and (panels, kWide) bias
+  const float* norms;    // (1 + num_later, 2, panels, kWide) factors and shifts of layer norms, or none
+  float epsilon;
+  int32_t adds;          // whether a later layer adds to what it reads
 };
 
 int32_t panel_width() { return kWide; }
@@ -109,17 +117,23 @@ void shared_of(const Decoder& decoder, const float* own, const float* other, flo
   for (int64_t k = 0; k < decoder.shared; ++k) out[k] = out[k] < 0 ? 0 : out[k];
 }
 
+// where the targets stand, and in `room` what their sketches share with the source's
+template <int Rows>
+void find_targets(const Decoder& decoder, const float* own, const int64_t* rows, int64_t begin, const float** y,
+                  const float** shared, float* room) {
+  for (int r = 0; r < Rows; ++r) y[r] = decoder.y + (rows ? rows[begin + r] : begin + r) * decoder.stride;
+  if (!decoder.shared) return;
+  for (int r = 0; r < Rows; ++r) {
+    shared_of(decoder, own + decoder.size, y[r] + decoder.size, room + r * decoder.shared);
+    shared[r] = room + r * decoder.shared;
+  }
+}
+
 template <int Rows>
 void score_some(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
                 float* scores, float* room) {
   const float *y[Rows], *shared[Rows] = {};
-  for (int r = 0; r < Rows; ++r) y[r] = decoder.y + (rows ? rows[begin + r] : begin + r) * decoder.stride;
-  if (decoder.shared) {
-    for (int r = 0; r < Rows; ++r) {
-      shared_of(decoder, own + decoder.size, y[r] + decoder.size, room + r * decoder.shared);
-      shared[r] = room + r * decoder.shared;
-    }
-  }
+  find_targets<Rows>(decoder, own, rows, begin, y, shared, room);
   Lanes totals[Rows];
   for (int r = 0; r < Rows; ++r) totals[r] = Lanes{};
   for (int64_t p = 0; p < decoder.panels; ++p) {
@@ -144,20 +158,99 @@ void score_some(const Decoder& decoder, const float* weights, const float* own, 
   }
 }
 
+// (Rows, padded) sums of a hidden layer that reads (Rows, size) x, and `shared` if there is any
+template <int Rows>
+void hidden_sums(const Decoder& decoder, const float* const* x, int64_t size, const float* weights, const float* bias,
+                 const float* const* shared, float* out) {
+  const int64_t padded = decoder.panels * kWide;
+  for (int64_t p = 0; p < decoder.panels; ++p) {
+    Lanes sums[Rows][2];
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      sums[r][0] = at(bias + p * kWide);
+      sums[r][1] = at(bias + p * kWide + kLanes);
+    }
+    add_products<Rows>(x, size, weights + p * size * kWide, sums);
+    if (shared) add_products<Rows>(shared, decoder.shared, decoder.mixed + p * decoder.shared * kWide, sums);
+#pragma GCC unroll 16
+    for (int r = 0; r < Rows; ++r) {
+      put(out + r * padded + p * kWide, sums[r][0]);
+      put(out + r * padded + p * kWide + kLanes, sums[r][1]);
+    }
+  }
+}
+
+// a hidden layer's sums: normalised if asked for, then positive
+void activate(const Decoder& decoder, int64_t layer, float* x) {
+  const int64_t padded = decoder.panels * kWide, width = decoder.width;
+  if (decoder.norms) {
+    Lanes sums{};
+    float mean = 0, variance = 0;
+    int64_t k = 0;
+    for (; k + kLanes <= width; k += kLanes) sums += at(x + k);
+    for (; k < width; ++k) mean += x[k];
+    mean = (mean + sum_of(sums)) / width;
+    sums = Lanes{};
+    for (k = 0; k + kLanes <= width; k += kLanes) sums += (at(x + k) - mean) * (at(x + k) - mean);
+    for (; k < width; ++k) variance += (x[k] - mean) * (x[k] - mean);
+    const float scale = 1 / std::sqrt((variance + sum_of(sums)) / width + decoder.epsilon);
+    const float *factors = decoder.norms + 2 * layer * padded, *shifts = factors + padded;  // zero beyond the width
+    for (k = 0; k < padded; k += kLanes) put(x + k, (at(x + k) - mean) * scale * at(factors + k) + at(shifts + k));
+  }
+  for (int64_t k = 0; k < padded; k += kLanes) put(x + k, positive(at(x + k)));
+}
+
+// as score_some; a residual's (size,) weights are the source's embedding: times the target's they are what it adds
+template <int Rows>
+void score_deep(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
+                float* scores, float* room) {
+  const int64_t padded = decoder.panels * kWide, step = decoder.panels * kWide * (decoder.width + 1);
+  const float *y[Rows], *shared[Rows] = {}, *x[Rows];
+  find_targets<Rows>(decoder, own, rows, begin, y, shared, room);
+  float *made = room + Rows * decoder.shared, *next = made + Rows * padded;
+  hidden_sums<Rows>(decoder, y, decoder.size, weights, decoder.bias, decoder.shared ? shared : nullptr, made);
+  const float* source = weights + decoder.size * padded;
+  for (int r = 0; r < Rows; ++r) {
+    activate(decoder, 0, made + r * padded);
+    if (decoder.residual)
+      for (int64_t k = 0; k < decoder.size; ++k) made[r * padded + k] += source[k] * y[r][k];
+  }
+  for (int64_t layer = 1; layer <= decoder.num_later; ++layer, std::swap(made, next)) {
+    for (int r = 0; r < Rows; ++r) x[r] = made + r * padded;
+    const float* later = decoder.later + (layer - 1) * step;
+    hidden_sums<Rows>(decoder, x, decoder.width, later, later + decoder.width * padded, nullptr, next);
+    for (int r = 0; r < Rows; ++r) {
+      activate(decoder, layer, next + r * padded);
+      if (decoder.adds)
+        for (int64_t k = 0; k < padded; k += kLanes) put(next + r * padded + k, at(next + r * padded + k) + at(x[r] + k));
+    }
+  }
+  for (int r = 0; r < Rows; ++r) scores[begin + r] = dot(decoder.output, made + r * padded, padded) + decoder.output_bias;
+}
+
+template <int Rows>
+void score_any(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
+               float* scores, float* room) {
+  if (decoder.num_later || decoder.norms)
+    score_deep<Rows>(decoder, weights, own, rows, begin, scores, room);
+  else
+    score_some<Rows>(decoder, weights, own, rows, begin, scores, room);
+}
+
 void score_range(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
                  int64_t end, float* scores) {
-  std::vector<float> room(kRows * decoder.shared);
+  std::vector<float> room(kRows * (decoder.shared + 2 * decoder.panels * kWide));
   int64_t i = begin;
   for (; i + kRows <= end; i += kRows) {
     for (int64_t next = i + kRows; next < std::min(end, i + 2 * kRows); ++next)
       ask_for(decoder.y + (rows ? rows[next] : next) * decoder.stride, decoder.stride);
-    score_some<kRows>(decoder, weights, own, rows, i, scores, room.data());
+    score_any<kRows>(decoder, weights, own, rows, i, scores, room.data());
   }
   if (i < end && end - begin >= kRows) {  // the last ones with some before them again, which score as they did
-    score_some<kRows>(decoder, weights, own, rows, end - kRows, scores, room.data());
+    score_any<kRows>(decoder, weights, own, rows, end - kRows, scores, room.data());
     i = end;
   }
-  for (; i < end; ++i) score_some<1>(decoder, weights, own, rows, i, scores, room.data());
+  for (; i < end; ++i) score_any<1>(decoder, weights, own, rows, i, scores, room.data());
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ class _Decoder(ctypes.Structure):
         ("shared", ctypes.c_int64), ("sketch_size", ctypes.c_int64), ("bias", ctypes.c_void_p),
         ("output", ctypes.c_void_p), ("mixed", ctypes.c_void_p), ("said", ctypes.c_void_p),
         ("said_bias", ctypes.c_void_p), ("output_bias", ctypes.c_float), ("residual", ctypes.c_int32),
+        ("width", ctypes.c_int64), ("num_later", ctypes.c_int64), ("later", ctypes.c_void_p),
+        ("norms", ctypes.c_void_p), ("epsilon", ctypes.c_float), ("adds", ctypes.c_int32),
     )  # fmt: skip
 
 
@@ -67,13 +69,18 @@ class _Screen(ctypes.Structure):
 
 
 class FoldedDecoder(NamedTuple):
-    """A decoder of one hidden layer, in panels of hidden units; the first layer's weights come with each source."""
+    """A decoder of hidden layers, in panels of hidden units; the first layer's weights come with each source."""
 
     size: int
     bias: Tensor  # (panels, width)
     output: Tensor  # (panels, width)
     output_bias: float
-    residual: bool = False
+    hidden_size: int
+    residual: bool = False  # of the first layer
+    later: Tensor | None = None  # (layers, ·): (panels, hidden_size, width) weights and (panels, width) bias of each
+    norms: Tensor | None = None  # (1 + later layers, 2, panels, width) factors and shifts
+    epsilon: float = 0.0
+    adds: bool = False  # whether later layers are residual
     sketch_size: int = 0
     mixed: Tensor | None = None  # (panels, shared, width)
     said: Tensor | None = None  # (6, shared)
@@ -102,8 +109,14 @@ class FoldedDecoder(NamedTuple):
         return _Decoder(
             start, y.stride(0), self.size, self.bias.shape[0], 0 if self.said_bias is None else self.said_bias.numel(),
             self.sketch_size, _at(self.bias), _at(self.output), _at(self.mixed), _at(self.said), _at(self.said_bias),
-            self.output_bias, self.residual,
+            self.output_bias, self.residual, self.hidden_size, 0 if self.later is None else self.later.shape[0],
+            _at(self.later), _at(self.norms), self.epsilon, self.adds,
         )  # fmt: skip
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether there is more to it than one hidden layer and ReLU."""
+        return self.later is not None or self.norms is not None
 
 
 class RoundedRows(NamedTuple):
