@@ -77,10 +77,26 @@ LEVERS: dict[str, Change] = {
     "eight steps": {"encoder": {"num_steps": 8}},
     "weak anchoring": {"encoder": {"anchoring": 0.2}},
     "strong anchoring": {"encoder": {"anchoring": 1.0}},
-    "held fast": {  # what was suggested for graphs without features before
-        "encoder": {"embedding_size": 64, "num_steps": 3, "step_size": 0.3, "anchoring": 0.5},
-        "decoder": {"dropout": 0.5},
+    "held fast": {  # what was suggested for graphs without features at first
+        "encoder": {
+            "embedding_size": 64,
+            "num_steps": 3,
+            "step_size": 0.3,
+            "anchoring": 0.5,
+            "node_dropout": 0.0,
+            "dropout": 0.5,
+            "learn_repulsion": "softplus",
+        },
+        "decoder": {"depth": 2, "norm": False, "dropout": 0.5},
     },
+    "every node heard": {  # what was suggested for them then
+        "encoder": {"node_dropout": 0.0, "dropout": 0.5, "learn_repulsion": "softplus"},
+        "decoder": {"depth": 2, "norm": False},
+    },
+    "no node dropout": {"encoder": {"node_dropout": 0.0}},
+    "half of the nodes dropped": {"encoder": {"node_dropout": 0.5}},
+    "nine nodes in ten dropped": {"encoder": {"node_dropout": 0.9}},
+    "ten steps": {"encoder": {"num_steps": 10}},
     "16 dimensions in": {"encoder": {"embedding_size": 16}},
     "completed start": {"encoder": {"table_start": "completed", "table_shrinkage": 0.1}},
     "embeddings beside the features": {"encoder": {"inputs": "both", "embedding_size": 32}},
@@ -90,6 +106,7 @@ LEVERS: dict[str, Change] = {
     "512 dimensions": {"encoder": {"hidden_size": 512}, "decoder": {"width": 512}},
     "outputs not normalised": {"encoder": {"output_norm": False}},
     # the decoder
+    "two layers": {"decoder": {"depth": 2, "norm": False}},
     "three layers": {"decoder": {"depth": 3}},
     "three layers, normalised": {"decoder": {"depth": 3, "norm": True, "dropout": 0.1}, "encoder": {"dropout": 0.1}},
     "four residual layers": {"decoder": {"depth": 4, "residual": True, "norm": True, "dropout": 0.3}},

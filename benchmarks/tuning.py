@@ -33,7 +33,10 @@ CANDIDATES: dict[str, Settings] = {
     "deep, half of the features dropped": {**_DEEP, "encoder": {"dropout": 0.1, "feature_dropout": 0.5}},
     "deep, little decay": {**_DEEP, "training": {"weight_decay": 0.05}},
 }
-_NARROW: Settings = {"encoder": {"embedding_size": 64}, "decoder": {"dropout": 0.5}}
+_NARROW: Settings = {
+    "encoder": {"embedding_size": 64, "dropout": 0.5},
+    "decoder": {"depth": 2, "norm": False, "dropout": 0.5},
+}
 _LITTLE: Settings = {"training": {"weight_decay": 0.05}}
 WITHOUT_FEATURES: dict[str, Settings] = {
     "own": _NARROW,

@@ -98,9 +98,11 @@ def test_a_small_graph_without_features_hears_its_neighbourhood() -> None:
     small, large = (suggest(Graph(ids=Ids.integers(n), edges=edges), 1000) for n in (100_000, 100_001))
     assert small.settings.encoder.num_steps > large.settings.encoder.num_steps
     assert small.settings.encoder.anchoring < large.settings.encoder.anchoring
-    assert any("hardly by its own embedding" in reason for reason in small.reasons)
-    assert not any("hardly by its own embedding" in reason for reason in large.reasons)
-    assert suggest(with_features(300), 1000).settings.encoder.anchoring == Settings().encoder.anchoring
+    assert small.settings.encoder.node_dropout > large.settings.encoder.node_dropout == 0
+    assert any("told by its neighbourhood" in reason for reason in small.reasons)
+    assert not any("told by its neighbourhood" in reason for reason in large.reasons)
+    featured = suggest(with_features(300), 1000).settings.encoder
+    assert (featured.anchoring, featured.node_dropout) == (Settings().encoder.anchoring, 0)
 
 
 def test_large_graphs_are_ordered() -> None:

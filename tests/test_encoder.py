@@ -256,7 +256,9 @@ class TestNodeDropout:
         assert torch.autograd.gradcheck(f, (base.feature_weight, base.table, base.table_weight))
 
     def test_a_node_left_out_is_told_by_its_neighbours(self) -> None:
-        encoder = build(settings(inputs="embeddings", node_dropout=0.5, output_norm=False, num_negatives=0, **self.calm))
+        encoder = build(
+            settings(inputs="embeddings", node_dropout=0.5, output_norm=False, num_negatives=0, **self.calm)
+        )
         f = encoder.base(None, None, torch.Generator().manual_seed(1))  # of the seed that `embed` gives it
         gone = (f == encoder.base.bias).all(1)
         assert 0 < gone.sum() < NODES

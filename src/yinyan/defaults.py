@@ -41,10 +41,14 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
         decoder |= {"residual": True}
         training |= {"weight_decay": 2.0}
         reasons.append("no features: an embedding is learned for each node")
-        if not large:  # a node's own vector, held fast, learns its links by heart
+        if not large:  # a node's own vector, if it is always heard, learns its links by heart
             encoder |= {"embedding_size": 256, "num_steps": 6, "step_size": 0.8, "anchoring": 0.1}
-            decoder |= {"dropout": 0.3}
-            reasons.append("six long steps: a node is told by its neighbourhood, hardly by its own embedding")
+            encoder |= {"node_dropout": 0.8, "dropout": 0.1}
+            encoder |= {"learn_repulsion": "no"}  # more of it would run away in steps as long as these
+            decoder |= {"depth": 3, "norm": True, "dropout": 0.3}
+            reasons.append(
+                "six long steps, each time without four embeddings in five: a node is told by its neighbourhood"
+            )
     elif isinstance(graph.features, SparseFeatures) or graph.features.shape[1] >= _WIDE:
         encoder |= {"inputs": "features"}
         reasons.append(f"{graph.features.shape[1]:,} features: they describe the nodes, under strong dropout")

@@ -94,7 +94,10 @@ class EncoderSettings(_Checked):
     self_loops: bool = _option(False, "add a self loop to every node of the message graph")  # anchoring does its work
     feature_dropout: float = _option(0.7, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
     node_dropout: float = _option(
-        0.0, "share of the nodes whose inputs a training step leaves out: their neighbours tell of them", low=0, high=0.99
+        0.0,
+        "share of the nodes whose inputs a training step leaves out: their neighbours tell of them",
+        low=0,
+        high=0.99,
     )  # against embeddings that know their links by heart; features differ less from node to node
     dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # never inside the descent
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate

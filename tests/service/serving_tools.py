@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -117,7 +118,8 @@ class Child:
     def kill(self) -> None:
         """All of its processes, without a chance to tidy up."""
         if self.process.is_alive():
-            os.killpg(self.process.pid or 0, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it died between the two lines, which is as well
+                os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.join(10)
         self.client.close()
 

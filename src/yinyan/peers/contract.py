@@ -46,7 +46,8 @@ class Outcome(NamedTuple):
 
 Method = Callable[[Task], Outcome]
 
-_WITHOUT_SKETCHES: Overrides = {"encoder": {"sketch_size": 0}}  # methods are compared by what they make of messages
+# methods are compared by what they make of messages, without what we add to ours
+_PLAIN: Overrides = {"encoder": {"sketch_size": 0, "node_dropout": 0.0}}
 
 
 def trained(
@@ -58,11 +59,11 @@ def trained(
 ) -> Outcome:
     """Train what `build` makes (ours, without it) by our loop: the same masking, loss and choice of weights.
 
-    Settings are those that suit the graph, without sketches, changed by the method's `own`, then by the task's, then
-    by those that make the method what it is (`fixed`).
+    Settings are those that suit the graph, without sketches and node dropout, changed by the method's `own`, then by
+    the task's, then by those that make the method what it is (`fixed`).
     """
     split, device = task.split, pick_device(task.device)
-    changes = merged(merged(merged(_WITHOUT_SKETCHES, own or {}), task.settings), fixed or {})
+    changes = merged(merged(merged(_PLAIN, own or {}), task.settings), fixed or {})
     settings = suggest(split.graph, len(split.train_targets)).settings.updated(changes)
     fitted = fit_model(
         split, settings, seed=task.seed, device=device, calibration="platt", hooks=task.hooks, build=build
