@@ -29,6 +29,7 @@ import common
 import variants
 from yinyan.datasets import Dataset, load
 from yinyan.defaults import suggest
+from yinyan.errors import DivergedError
 from yinyan.graph import Graph
 from yinyan.peers import Task, method
 from yinyan.peers.contract import merged, trained
@@ -110,12 +111,19 @@ LEVERS: dict[str, Change] = {
     "three layers": {"decoder": {"depth": 3}},
     "three layers, normalised": {"decoder": {"depth": 3, "norm": True, "dropout": 0.1}, "encoder": {"dropout": 0.1}},
     "four residual layers": {"decoder": {"depth": 4, "residual": True, "norm": True, "dropout": 0.3}},
-    # the loss
+    # the loss, and what is asked of it
+    "chosen by Hits@100": {"training": {"selection": "hits@100"}},
     "squared loss": {"training": {"loss": "squared"}},
     "the paper's loss": {"training": {"loss": "paper"}},
     "squared AUC loss": {"training": {"loss": "auc"}},
     "ranking loss": {"training": {"loss": "logrank"}},
     "InfoNCE": {"training": {"loss": "infonce", "loss_negatives": 8}},
+    "hardest non-links first": {"training": {"loss": "hardest", "loss_negatives": 4}},
+    "hardest non-links first, three layers, normalised": {
+        "training": {"loss": "hardest", "loss_negatives": 4},
+        "decoder": {"depth": 3, "norm": True, "dropout": 0.1},
+        "encoder": {"dropout": 0.1},
+    },
     "InfoNCE by source": {"training": {"loss": "infonce", "loss_negatives": 8, "loss_sampler": "source"}},
     "two steps, InfoNCE by source": {
         "encoder": {"num_steps": 2, "step_size": 0.5},
@@ -139,6 +147,7 @@ LEVERS: dict[str, Change] = {
     "minimum": {"encoder": {"num_negatives": 0}},
     "learned steps": {},
     "learned anchoring": {},
+    "graded steps": {},
 }
 _SHARES = ("batch_size", "epochs")  # given as shares of what is suggested
 
@@ -172,7 +181,10 @@ def run(data: str, seed: int, lever: str, on: str, *, peer: str, bipartite: bool
     started = time.perf_counter()
     task = Task(split, seed, settings, "cpu")
     build = variants.VARIANTS.get(lever)
-    found = (method(peer)(task) if build is None else trained(task, build)).validation
+    try:
+        found = (method(peer)(task) if build is None else trained(task, build)).validation
+    except DivergedError:  # a result too
+        found = None
     return {
         "data": loaded.name,
         "method": peer,
@@ -186,11 +198,15 @@ def run(data: str, seed: int, lever: str, on: str, *, peer: str, bipartite: bool
 
 
 def table(rows: list[dict[str, Any]], on: str) -> list[tuple[str, ...]]:
-    """One line a lever: runs, mean, gain over the base on the same splits, and its error."""
-    of = {(row["lever"], row["seed"]): row for row in rows if row.get("on", BASE) == on}
+    """One line a lever: runs, mean, gain over the base on the same splits, and its error; diverged ones say so."""
+    rows = [row for row in rows if row.get("on", BASE) == on]
+    diverged = {row["lever"] for row in rows if row["validation"] is None}
+    of = {(row["lever"], row["seed"]): row for row in rows if row["lever"] not in diverged}
     base = {seed: row["validation"] for (lever, seed), row in of.items() if lever == BASE}
     lines = []
     for lever in LEVERS:
+        if lever in diverged:
+            lines.append((lever, "", "diverged", "", "", ""))
         mine = {seed: row for (name, seed), row in of.items() if name == lever}
         if not mine:
             continue
@@ -236,7 +252,7 @@ def main() -> None:
     rows = [row for row in rows if (row["data"], row.get("method", "yinyan")) == (name, options.method)]
     lines = table(rows, options.on)
     if options.picture:
-        bars = {line[0]: float(line[2]) for line in lines}
+        bars = {line[0]: float(line[2]) for line in lines if line[1]}
         common.bars(options.picture, bars, title=f"{name}, on '{options.on}'", label="validation", line=None)
     if options.json:
         common.print_json(rows)

@@ -25,6 +25,7 @@ Build = Callable[[Settings, Graph], Model]
 
 _BETA = 0.5  # share of the last move that momentum keeps
 _SPREAD = 20.0  # of the curvatures that Chebyshev's steps are made for: largest over smallest
+_DEPTHS = (0, 1, 2, 4)  # steps that the quarters of the dimensions take
 _TOLERANCE, _ROUNDS = 1e-4, 100  # of conjugate gradients
 
 
@@ -78,7 +79,7 @@ class Minimum(Encoder):
         y = stepped(lowest, f, terms, 1.0)  # a step at the minimum moves nothing, and has the gradient
         if y.requires_grad:
             y.register_hook(lambda gradient: solved(curvature, gradient))
-        return y
+        return torch.where(terms.anchor > 0, y, f)  # a node whose links are all hidden has no energy, and stays
 
 
 def solved(curvature: Callable[[Tensor], Tensor], right: Tensor, start: Tensor | None = None) -> Tensor:
@@ -134,6 +135,18 @@ class NodeAnchors(Encoder):
         return y
 
 
+class GradedSteps(Encoder):
+    """Quarters of the dimensions that take no, one, two and four steps: a product of rows keeps what ends are apart
+    from what surrounds them."""
+
+    def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
+        step, parts = self.step_size(f, f, terms), f.chunk(len(_DEPTHS), dim=1)
+        return torch.cat(
+            [descend(part, linear_layers(terms, step, depth)) for part, depth in zip(parts, _DEPTHS, strict=True)],
+            dim=1,
+        )
+
+
 def builder(kind: type[Encoder]) -> Build:
     def build(settings: Settings, graph: Graph) -> Model:
         num_features = 0 if graph.features is None else graph.features.shape[1]
@@ -150,4 +163,5 @@ VARIANTS: dict[str, Build] = {
     "minimum": builder(Minimum),
     "learned steps": builder(LearnedSteps),
     "learned anchoring": builder(NodeAnchors),
+    "graded steps": builder(GradedSteps),
 }

@@ -27,6 +27,7 @@ def value(name: str, links: list[float], non_links: list[list[float]]) -> float:
         ("hinge", 1.0, 0.0),
         ("logrank", math.log(2), math.log1p(math.exp(-3))),
         ("infonce", math.log(2), math.log1p(math.exp(-3))),
+        ("hardest", 2 * math.log(2), math.log1p(math.exp(-2)) + math.log1p(math.exp(-1))),
     ],
 )
 def test_literals(name: str, at_zero: float, at_two_and_minus_one: float) -> None:
@@ -42,6 +43,13 @@ def test_several_negatives_are_averaged_or_summed_as_stated() -> None:
     assert value("hinge", [3.0, 0.0], [[0.0, 2.0], [-1.0, 0.0]]) == pytest.approx(1 / 4)
     assert value("logrank", [0.0], [[0.0, 0.0]]) == pytest.approx(math.log(2))
     assert value("infonce", [0.0], [[0.0, 0.0]]) == pytest.approx(math.log(3))
+
+
+def test_the_hardest_non_links_of_a_step_count_most() -> None:
+    heavy = math.e / (math.e + 3)  # exp(½ · 2) among three of exp(0)
+    expected = math.log(2) + heavy * math.log1p(math.exp(2)) + (1 - heavy) * math.log(2)
+    assert value("hardest", [0.0, 0.0], [[0.0, 2.0], [0.0, 0.0]]) == pytest.approx(expected)
+    assert value("hardest", [0.0], [[0.0] * 5]) == pytest.approx(value("paper", [0.0], [[0.0]]))
 
 
 def test_paper_is_the_log_of_its_probabilities() -> None:

@@ -143,7 +143,7 @@ class TestLearning:
         trained, _ = run(directed_data, build(directed=True), epochs=25, learning_rate=0.02)
         assert roc_auc(*scores(trained, directed_data)) > 0.75
 
-    @pytest.mark.parametrize("loss", ["paper", "auc", "hinge", "logrank", "infonce"])
+    @pytest.mark.parametrize("loss", ["paper", "auc", "hinge", "logrank", "infonce", "hardest"])
     def test_every_loss_falls(self, data: TrainingData, loss: str) -> None:
         _, state = run(data, loss=loss, epochs=10, learning_rate=0.02)
         assert state.history[-1].loss < state.history[0].loss

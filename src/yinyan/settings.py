@@ -153,7 +153,7 @@ class TrainingSettings(_Checked):
     averaging: float = _option(
         0.98, "share of the running average of weights kept at a step; 0 for none", low=0, high=0.9999
     )  # smooths the choice of the best epoch
-    loss: Literal["paper", "squared", "auc", "hinge", "logrank", "infonce"] = _option(
+    loss: Literal["paper", "squared", "auc", "hinge", "logrank", "infonce", "hardest"] = _option(
         "paper", "the training loss"
     )  # a calibrated log-loss
     loss_negatives: int = _option(
