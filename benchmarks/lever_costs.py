@@ -20,7 +20,7 @@ import common
 import levers
 import variants
 from yinyan.datasets import load
-from yinyan.defaults import suggest
+from yinyan.defaults import ground
 from yinyan.fitting import build_model
 from yinyan.peers.contract import merged
 from yinyan.protocol import make_split
@@ -63,7 +63,7 @@ def costing(settings: Settings) -> tuple[Any, ...]:
 
 def models(split: Split, data: str, on: str) -> dict[str, Model]:
     """The base first, then each lever whose model is another one."""
-    suggested = suggest(split.graph, len(split.train_targets)).settings
+    suggested = ground(split.graph, len(split.train_targets)).settings
     base = merged(levers.BASES.get(data, {}), levers.LEVERS[on])
     usual, built = costing(suggested.updated(base)), {}
     for lever, change in levers.LEVERS.items():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from contracts import planted_graph
-from yinyan.defaults import suggest
+from yinyan.defaults import ground, suggest
 from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
 from yinyan.ids import Ids
@@ -110,3 +110,31 @@ def test_large_graphs_are_ordered() -> None:
     usual, ordered = (suggest(Graph(ids=Ids.integers(n), edges=edges), 1000) for n in (50_000, 50_001))
     assert (usual.settings.training.node_order, ordered.settings.training.node_order) == ("given", "local")
     assert any("near each other in memory" in reason for reason in ordered.reasons)
+
+
+class TestManyLinks:
+    """What Pubmed taught: thousands of links more bear less dropout, and losses that look at the surest errors."""
+
+    @pytest.mark.parametrize("kind", ["many features", "sparse features"])
+    def test_with_features_settings_change_from_ten_thousand_on(self, kind: str) -> None:
+        few, many = suggest(GRAPHS[kind](), 9_999).settings, suggest(GRAPHS[kind](), 10_000).settings
+        assert few == ground(GRAPHS[kind](), 9_999).settings
+        assert many.encoder.feature_dropout < few.encoder.feature_dropout
+        assert (few.training.loss, many.training.loss) == ("paper", "hardest")
+        assert (few.decoder.depth, many.decoder.depth) == (2, 3)
+        assert many.encoder.sketch_size == few.encoder.sketch_size
+
+    @pytest.mark.parametrize("kind", ["no features", "few features"])
+    def test_other_graphs_keep_theirs(self, kind: str) -> None:
+        assert suggest(GRAPHS[kind](), 50_000) == ground(GRAPHS[kind](), 50_000)
+
+    @pytest.mark.parametrize(("links", "batch", "epochs"), [(31_026, 2_069, 60), (1_000_000, 16_384, 20)])
+    def test_the_step_is_told_once(self, links: int, batch: int, epochs: int) -> None:
+        found = suggest(with_features(300), links)
+        assert (found.settings.training.batch_size, found.settings.training.epochs) == (batch, epochs)
+        assert [f"{batch:,} are hidden" in reason for reason in found.reasons if "training links" in reason] == [True]
+
+    def test_peers_keep_the_common_ground(self) -> None:
+        graph = with_features(300)
+        assert ground(graph, 31_026).settings.training.loss == "paper"
+        assert ground(graph, 31_026).settings.encoder == ground(graph, 3_000).settings.encoder

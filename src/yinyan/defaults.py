@@ -8,7 +8,7 @@ from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
 from yinyan.settings import Settings
 
-__all__ = ["Suggestion", "suggest"]
+__all__ = ["Suggestion", "ground", "suggest"]
 
 
 _WIDE = 128  # feature columns from which they are taken to tell nodes apart
@@ -19,6 +19,8 @@ _PARTS = 3  # of an epoch at least: each hides one part in so many of the links
 _LARGEST_BATCH = 16_384  # beyond, decoding its pairs and non-links outweighs the layers
 _STEPS = 450  # of a whole run, about
 _MOST_EPOCHS, _FEWEST_EPOCHS = 150, 20
+_MANY = 10_000  # training links: between Cora's and Pubmed's, whose best settings differ
+_MANY_PARTS, _MANY_EPOCHS = 15, 60  # of such a graph
 
 
 class Suggestion(NamedTuple):
@@ -30,6 +32,33 @@ class Suggestion(NamedTuple):
 
 def suggest(graph: Graph, num_targets: int) -> Suggestion:
     """Settings chosen by size and feature kind; `num_targets` is the number of training links."""
+    settings, reasons = ground(graph, num_targets)
+    if not _describes(graph) or graph.num_nodes > _LARGE or num_targets < _MANY:
+        return Suggestion(settings, reasons)
+    batch = min(_LARGEST_BATCH, -(-num_targets // _MANY_PARTS))
+    epochs = max(_FEWEST_EPOCHS, min(_MANY_EPOCHS, round(_MANY_PARTS * _MANY_EPOCHS * batch / num_targets)))
+    overrides: dict[str, dict[str, Any]] = {
+        "encoder": {"feature_dropout": 0.3, "dropout": 0.1, "output_norm": False, "num_steps": 2, "step_size": 0.5},
+        "decoder": {"depth": 3, "norm": True, "dropout": 0.1},
+        "training": {
+            "learning_rate": 0.02,
+            "weight_decay": 0.0,
+            "loss": "hardest",
+            "loss_negatives": 4,
+            "batch_size": batch,
+            "epochs": epochs,
+            "evaluate_every": max(1, epochs // 20),
+        },
+    }
+    told = (
+        f"{num_targets:,} training links: many enough for little dropout and a decoder of three layers; {batch:,} are "
+        f"hidden and predicted at each step, for {epochs} epochs at most"
+    )
+    return Suggestion(settings.updated(overrides), (*reasons[:-1], told))
+
+
+def ground(graph: Graph, num_targets: int) -> Suggestion:
+    """What every method starts from, ours and peers, before what only helps ours on graphs of many links."""
     reasons: list[str] = []
     encoder: dict[str, Any] = {}
     training: dict[str, Any] = {}
@@ -49,7 +78,7 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
             reasons.append(
                 "six long steps, each time without four embeddings in five: a node is told by its neighbourhood"
             )
-    elif isinstance(graph.features, SparseFeatures) or graph.features.shape[1] >= _WIDE:
+    elif _describes(graph):
         encoder |= {"inputs": "features"}
         reasons.append(f"{graph.features.shape[1]:,} features: they describe the nodes, under strong dropout")
     else:
@@ -77,3 +106,9 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
     )
     overrides = {"encoder": encoder, "decoder": decoder, "training": training}
     return Suggestion(Settings().updated(overrides), tuple(reasons))
+
+
+def _describes(graph: Graph) -> bool:
+    """Whether the features tell nodes apart."""
+    features = graph.features
+    return features is not None and (isinstance(features, SparseFeatures) or features.shape[1] >= _WIDE)

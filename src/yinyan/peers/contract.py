@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from yinyan.defaults import suggest
+from yinyan.defaults import ground
 from yinyan.fitting import Hooks, fit_model
 from yinyan.graph import Graph
 from yinyan.settings import Settings
@@ -59,12 +59,12 @@ def trained(
 ) -> Outcome:
     """Train what `build` makes (ours, without it) by our loop: the same masking, loss and choice of weights.
 
-    Settings are those that suit the graph, without sketches and node dropout, changed by the method's `own`, then by
-    the task's, then by those that make the method what it is (`fixed`).
+    Settings are the common ground of the graph, without sketches and node dropout, changed by the method's `own`, then
+    by the task's, then by those that make the method what it is (`fixed`).
     """
     split, device = task.split, pick_device(task.device)
     changes = merged(merged(merged(_PLAIN, own or {}), task.settings), fixed or {})
-    settings = suggest(split.graph, len(split.train_targets)).settings.updated(changes)
+    settings = ground(split.graph, len(split.train_targets)).settings.updated(changes)
     fitted = fit_model(
         split, settings, seed=task.seed, device=device, calibration="platt", hooks=task.hooks, build=build
     )

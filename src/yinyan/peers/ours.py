@@ -15,9 +15,8 @@ def yinyan(task: Task) -> Outcome:
 
 def yinyan_as_suggested(task: Task) -> Outcome:
     """What `LinkPredictor` trains if nothing is set, sketches, node dropout and all."""
-    suggested = suggest(task.split.graph, len(task.split.train_targets)).settings.encoder
-    own = {"sketch_size": suggested.sketch_size, "node_dropout": suggested.node_dropout}
-    return trained(task, None, {"encoder": own})
+    suggested = suggest(task.split.graph, len(task.split.train_targets)).settings
+    return trained(task, None, suggested.to_dict())
 
 
 def yinyan_without_negatives(task: Task) -> Outcome:
