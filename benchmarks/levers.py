@@ -78,6 +78,7 @@ LEVERS: dict[str, Change] = {
     "eight steps": {"encoder": {"num_steps": 8}},
     "weak anchoring": {"encoder": {"anchoring": 0.2}},
     "strong anchoring": {"encoder": {"anchoring": 1.0}},
+    "a margin": {"encoder": {"margin": 1.0}},
     "held fast": {  # what was suggested for graphs without features at first
         "encoder": {
             "embedding_size": 64,
