@@ -4,7 +4,7 @@ YINYAN_DATA=/data python benchmarks/lever_costs.py --data pubmed
 YINYAN_DATA=/data python benchmarks/lever_costs.py --data cora --on "sketches of 64" --json --picture costs.png
 
 Weights are fresh: time does not depend on them, but for the number of rounds that the exact minimum takes. Levers take
-turns, the fastest of seven calls counts; ratios are to the base in the same run. Levers that change training alone
+turns, the fastest of five calls counts; ratios are to the base in the same run. Levers that change training alone
 (the loss, its non-links, batches, dropout, averages) build the same model as the base and are left out.
 """
 
@@ -30,16 +30,16 @@ from yinyan.splits import Split
 from yinyan.tensors import feature_tensor, message_graph
 from yinyan.training import Model, decode
 
-REPEATS = 7
+REPEATS = 5
 AT_INFERENCE = ("inputs", "hidden_size", "embedding_size", "num_steps", "num_negatives", "sampler", "output_norm")
-AT_INFERENCE += ("expected_negatives", "sketch_size", "kind", "depth", "width", "residual", "norm")
+AT_INFERENCE += ("expected_negatives", "margin", "sketch_size", "kind", "depth", "width", "residual", "norm")
 
 
 def main() -> None:
     parser = common.parser(__doc__)
     parser.add_argument("--data", default="pubmed")
     parser.add_argument("--on", choices=list(levers.LEVERS), default="sketches of 64", metavar="NAME")
-    parser.add_argument("--pairs", type=int, default=100_000)
+    parser.add_argument("--pairs", type=int, default=50_000)
     options = parser.parse_args()
     if "YINYAN_DATA" not in os.environ:
         parser.error("YINYAN_DATA needs to name the folder that holds the data")

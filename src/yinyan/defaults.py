@@ -80,7 +80,7 @@ def ground(graph: Graph, num_targets: int) -> Suggestion:
             )
     elif _describes(graph):
         encoder |= {"inputs": "features"}
-        reasons.append(f"{graph.features.shape[1]:,} features: they describe the nodes, under strong dropout")
+        reasons.append(f"{graph.features.shape[1]:,} features: they describe the nodes")
     else:
         encoder |= {"inputs": "both", "feature_dropout": 0.1, "dropout": 0.3}
         reasons.append(
