@@ -4,8 +4,9 @@ python benchmarks/depths.py             # 20,000 nodes, 256 dimensions, sketches
 python benchmarks/depths.py --json --picture depths.png
 
 Parts take turns, the fastest of five calls counts; ratios are to two layers in the same run, which is what graphs with
-features and few links get. Layers from the third on are normalised and residual, as in what is suggested without features. Scored are
-200,000 random pairs of stored rows; partners are found by scoring everybody, since random rows cannot be screened well.
+features and few links get. Layers from the third on are normalised and residual, as in what is suggested without
+features. Scored are 200,000 random pairs of stored rows; partners are found by scoring everybody, since random rows
+cannot be screened well.
 """
 
 from __future__ import annotations
