@@ -105,6 +105,14 @@ def test_a_small_graph_without_features_hears_its_neighbourhood() -> None:
     assert (featured.anchoring, featured.node_dropout) == (Settings().encoder.anchoring, 0)
 
 
+def test_a_directed_graph_without_features_hears_its_nodes() -> None:
+    """Long steps and dropped embeddings were chosen on undirected graphs, and wash out which way links run."""
+    graph = planted_graph()
+    directed = suggest(replace(graph, directed=True), 1000).settings
+    assert directed.encoder.node_dropout == 0
+    assert directed.encoder.num_steps < suggest(graph, 1000).settings.encoder.num_steps
+
+
 def test_large_graphs_are_ordered() -> None:
     edges = planted_graph().edges
     usual, ordered = (suggest(Graph(ids=Ids.integers(n), edges=edges), 1000) for n in (50_000, 50_001))

@@ -70,7 +70,8 @@ def ground(graph: Graph, num_targets: int) -> Suggestion:
         decoder |= {"residual": True}
         training |= {"weight_decay": 2.0}
         reasons.append("no features: an embedding is learned for each node")
-        if not large:  # a node's own vector, if it is always heard, learns its links by heart
+        # a node's own vector, if it is always heard, learns its links by heart; but neighbours do not tell direction
+        if not large and not graph.directed:
             encoder |= {"embedding_size": 256, "num_steps": 6, "step_size": 0.8, "anchoring": 0.1}
             encoder |= {"node_dropout": 0.8, "dropout": 0.1}
             encoder |= {"learn_repulsion": "no"}  # more of it would run away in steps as long as these
