@@ -8,7 +8,7 @@ import torch
 
 from contracts import tiny
 from yinyan import Graph, LinkPredictor, completion
-from yinyan.completion import completed_factors
+from yinyan.completion import completed_factors, smoothed_factors
 from yinyan.errors import SettingsError
 from yinyan.memory import Sizes, estimate
 from yinyan.messages import MessageGraph
@@ -40,8 +40,8 @@ def scores_of(messages: MessageGraph, size: int, missing: float = 0.3, shrinkage
 
 def by_definition(
     pairs: torch.Tensor, n: int, size: int, missing: float, shrinkage: float, num_left: int | None
-) -> torch.Tensor:
-    """The same alternation with whole matrices and exact eigenvectors."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The same alternation with whole matrices and exact eigenvectors, and the beliefs that it ends with."""
     links = torch.zeros(n, n, dtype=torch.float64)
     links[pairs[:, 0], pairs[:, 1]] = links[pairs[:, 1], pairs[:, 0]] = 1
     beliefs = links.clone()
@@ -60,25 +60,65 @@ def by_definition(
         beliefs.fill_diagonal_(0).add_(torch.diag(likely.diagonal()))
         if num_left is not None:
             beliefs[:num_left, :num_left] = beliefs[num_left:, num_left:] = 0
-    return s
+    return s, beliefs
 
 
-@pytest.mark.parametrize("missing", [0.0, 0.3, 0.6])
-@pytest.mark.parametrize("num_left", [None, 20])
-def test_it_is_what_it_says(missing: float, num_left: int | None) -> None:
+def blocks(num_left: int | None) -> torch.Tensor:
+    """(m, 2) links of 50 nodes between those of a kind, so that there is something to complete."""
     rng = np.random.default_rng(1)
     n = 50
     left = rng.integers(0, 20, 400)
     right = rng.integers(20, n, 400)
-    kinds = left % 3 == right % 3  # blocks of links, so that there is something to complete
+    kinds = left % 3 == right % 3
     found = np.unique(np.stack([left, right], 1)[kinds], axis=0)
     if num_left is None:
         more = rng.integers(20, n, (200, 2))
         more = np.sort(more[(more[:, 0] % 3 == more[:, 1] % 3) & (more[:, 0] != more[:, 1])], 1)
         found = np.unique(np.concatenate([found, more]), axis=0)
-    pairs = torch.from_numpy(found)
-    expected = by_definition(pairs, n, n, missing, 0.2, num_left)
-    torch.testing.assert_close(scores_of(graph_of(pairs, n, num_left), n, missing, 0.2), expected, atol=1e-6, rtol=1e-6)
+    return torch.from_numpy(found)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.6])
+@pytest.mark.parametrize("num_left", [None, 20])
+def test_it_is_what_it_says(missing: float, num_left: int | None) -> None:
+    pairs = blocks(num_left)
+    expected, _ = by_definition(pairs, 50, 50, missing, 0.2, num_left)
+    scores = scores_of(graph_of(pairs, 50, num_left), 50, missing, 0.2)
+    torch.testing.assert_close(scores, expected, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("ridge", [0.1, 2.0])
+@pytest.mark.parametrize("num_left", [None, 20])
+def test_smoothing_is_ridge_regression_over_all_pairs(ridge: float, num_left: int | None) -> None:
+    pairs = blocks(num_left)
+    _, beliefs = by_definition(pairs, 50, 50, 0.3, 0.2, num_left)
+    rows, signs = smoothed_factors(
+        graph_of(pairs, 50, num_left),
+        50,
+        missing=0.3,
+        shrinkage=0.2,
+        ridge=ridge,
+        generator=torch.Generator().manual_seed(0),
+    )
+    places = beliefs / beliefs.sum(0).sqrt()
+    distances = (places[:, None] - places).square().sum(2)
+    kernel = torch.exp(-distances / distances.mean())
+    both = torch.kron(kernel, kernel)  # of all 2,500 pairs with each other
+    weights = torch.linalg.solve(both + ridge * torch.eye(2500, dtype=torch.float64), beliefs.ravel())
+    expected = (both @ weights).reshape(50, 50)
+    torch.testing.assert_close((rows * signs) @ rows.T, expected, atol=1e-6, rtol=1e-6)
+
+
+def test_smoothing_finds_what_is_missing_too() -> None:
+    links, missing = communities(4, 20, 0.7)
+    rows, signs = smoothed_factors(
+        graph_of(links, 80), 8, missing=0.3, shrinkage=0.1, ridge=0.3, generator=torch.Generator().manual_seed(0)
+    )
+    scores = (rows * signs) @ rows.T
+    i, j = np.triu_indices(80, 1)
+    across = scores[i, j][torch.from_numpy(i // 20 != j // 20)]
+    inside = scores[missing[:, 0], missing[:, 1]]
+    assert roc_auc(inside.numpy().astype(np.float32), across.numpy().astype(np.float32)) > 0.999
 
 
 def test_what_is_missing_within_communities_is_found() -> None:
@@ -105,19 +145,16 @@ def test_nodes_without_links_have_rows_of_zeros_and_so_have_columns_beyond_the_n
 
 
 def test_a_graph_without_links_is_left_alone() -> None:
-    rows, _ = completed_factors(
-        graph_of(torch.empty(0, 2, dtype=torch.long), 4),
-        2,
-        missing=0.3,
-        shrinkage=0.02,
-        generator=torch.Generator().manual_seed(0),
-    )
+    messages, generator = graph_of(torch.empty(0, 2, dtype=torch.long), 4), torch.Generator().manual_seed(0)
+    rows, _ = completed_factors(messages, 2, missing=0.3, shrinkage=0.02, generator=generator)
+    smoothed, _ = smoothed_factors(messages, 2, missing=0.3, shrinkage=0.02, ridge=0.3, generator=generator)
     assert (rows == 0).all()
+    assert (smoothed == 0).all()
 
 
 def test_holding_all_pairs_is_foretold() -> None:
     sizes = Sizes(20_000, 50_000, 50_000, 0, 50_000, 50_000, 50_000, 5_000)
-    plain, held = (
+    plain, held, smoothed = (
         estimate(
             sizes,
             Settings().updated(
@@ -125,15 +162,26 @@ def test_holding_all_pairs_is_foretold() -> None:
             ),
             CPU,
         ).total
-        for start in ("orthogonal", "completed")
+        for start in ("orthogonal", "completed", "smoothed")
     )
     assert held - plain > 20_000**2 * 4 * 0.9
+    assert smoothed - plain > 20_000**2 * 4 * 5
 
 
 def test_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(completion, "LARGEST", 3)
     with pytest.raises(SettingsError, match=r"for 3 nodes at most \(this graph has 5; use 'spectral'\)"):
         scores_of(graph_of(torch.tensor([[0, 1]]), 5), 2)
+    monkeypatch.setattr(completion, "LARGEST_SMOOTHED", 3)
+    with pytest.raises(SettingsError, match=r"for 3 nodes at most \(this graph has 5; use 'completed'\)"):
+        smoothed_factors(
+            graph_of(torch.tensor([[0, 1]]), 5),
+            2,
+            missing=0.3,
+            shrinkage=0.1,
+            ridge=0.3,
+            generator=torch.Generator().manual_seed(0),
+        )
 
 
 def completed(**training: object) -> dict[str, dict[str, object]]:
@@ -164,6 +212,16 @@ def test_both_settings_of_it_matter(name: str, value: float) -> None:
     settings = completed(epochs=1, learning_rate=1e-9)
     usual = LinkPredictor(**settings).fit(graph)
     settings["encoder"][name] = value
+    assert not np.allclose(LinkPredictor(**settings).fit(graph).embeddings_, usual.embeddings_)
+
+
+def test_a_predictor_may_start_smoothed_and_its_ridge_matters() -> None:
+    graph = Graph.from_arrays(communities(4, 20, 0.7)[0].numpy())
+    settings = completed(epochs=1, learning_rate=1e-9)
+    settings["encoder"]["table_start"] = "smoothed"
+    usual = LinkPredictor(**settings).fit(graph)
+    assert usual.fitted_.metrics["auc"] > 0.9
+    settings["encoder"]["table_ridge"] = 3.0
     assert not np.allclose(LinkPredictor(**settings).fit(graph).embeddings_, usual.embeddings_)
 
 

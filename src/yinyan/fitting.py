@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from yinyan.allocation import held_memory
 from yinyan.calibration import Calibration, Method, fit_calibration
 from yinyan.checkpoint import load_checkpoint, save_checkpoint
-from yinyan.completion import completed_factors
+from yinyan.completion import completed_factors, smoothed_factors
 from yinyan.decoder import build_decoder
 from yinyan.embedding import embed_all, is_finite
 from yinyan.encoder import Encoder
@@ -177,7 +177,7 @@ def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
 
 
 def _start_from_links(model: Model, data: TrainingData, settings: Settings, seed: int, device: torch.device) -> None:
-    """Factors of the links in the table: eigenvectors by the roots of their eigenvalues, or the same completed."""
+    """Factors of the links in the table: eigenvectors by the roots of their eigenvalues, perhaps completed first."""
     base, encoder = our_encoder(model).base, settings.encoder
     start, size = encoder.table_start, encoder.embedding_size
     if not isinstance(base.table, nn.Parameter):
@@ -185,9 +185,13 @@ def _start_from_links(model: Model, data: TrainingData, settings: Settings, seed
             f"encoder.table_start: '{start}' is for learned embeddings (use inputs = 'embeddings' or 'both')"
         )
     generator = Streams.fresh(seed, "spectrum", device)
+    missing, shrinkage, ridge = encoder.table_missing, encoder.table_shrinkage, encoder.table_ridge
     if start == "completed":
-        missing, shrinkage = encoder.table_missing, encoder.table_shrinkage
         rows, signs = completed_factors(data.messages, size, missing=missing, shrinkage=shrinkage, generator=generator)
+    elif start == "smoothed":
+        rows, signs = smoothed_factors(
+            data.messages, size, missing=missing, shrinkage=shrinkage, ridge=ridge, generator=generator
+        )
     else:
         vectors, values = leading_eigenvectors(data.messages, size, generator)
         rows, signs = vectors * values.abs().sqrt(), values.sign()

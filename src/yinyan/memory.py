@@ -234,8 +234,9 @@ def _weights(sizes: Sizes, settings: Settings) -> tuple[int, int]:
 
 
 def _completing(nodes: int, encoder: EncoderSettings) -> int:
-    completes = encoder.table_start == "completed" and encoder.inputs in ("embeddings", "both")
-    return completion.bytes_for(nodes, encoder.embedding_size) if completes else 0
+    completes = encoder.table_start in ("completed", "smoothed") and encoder.inputs in ("embeddings", "both")
+    smoothed = encoder.table_start == "smoothed"
+    return completion.bytes_for(nodes, encoder.embedding_size, smoothed=smoothed) if completes else 0
 
 
 def _num_graphs(encoder: EncoderSettings) -> int:

@@ -55,10 +55,10 @@ class EncoderSettings(_Checked):
     embedding_size: int = _option(
         64, "width of the learned (or random) input embeddings", low=1
     )  # small beside features
-    table_start: Literal["orthogonal", "spectral", "completed"] = _option(
+    table_start: Literal["orthogonal", "spectral", "completed", "smoothed"] = _option(
         "orthogonal",
         "what learned embeddings start from: random orthogonal rows, the links' leading eigenvectors, or those of the "
-        "links completed by the ones that seem to be missing",
+        "links completed by the ones that seem to be missing, as they are or smoothed over nodes of like links",
     )  # eigenvectors suit dense graphs without features, the more so completed
     table_missing: float = _option(
         0.3, "share of all links that is taken to be missing where tables start completed", low=0, high=0.99
@@ -66,6 +66,9 @@ class EncoderSettings(_Checked):
     table_shrinkage: float = _option(
         0.02, "what the eigenvalues of tables that start completed are shrunk by; the largest is 1", low=0, high=1
     )  # more where links are few
+    table_ridge: float = _option(
+        0.3, "how strongly tables that start smoothed are", above=0
+    )  # anything from .1 to .5 is alike on ogbl-ddi
     num_layers: int = _option(1, "layers of the base model f", low=1)  # a linear f overfits least
     base_norm: bool = _option(
         False, "normalise the hidden layers of f over the nodes (batch normalisation)"
