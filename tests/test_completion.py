@@ -89,24 +89,32 @@ def test_it_is_what_it_says(missing: float, num_left: int | None) -> None:
 
 @pytest.mark.parametrize("ridge", [0.1, 2.0])
 @pytest.mark.parametrize("num_left", [None, 20])
-def test_smoothing_is_ridge_regression_over_all_pairs(ridge: float, num_left: int | None) -> None:
-    pairs = blocks(num_left)
-    _, beliefs = by_definition(pairs, 50, 50, 0.3, 0.2, num_left)
+def test_smoothing_predicts_every_pair_from_all_others(ridge: float, num_left: int | None) -> None:
+    pairs, missing = blocks(num_left), 0.4
+    _, beliefs = by_definition(pairs, 50, 50, missing, 0.2, num_left)
+    links = torch.zeros(50, 50, dtype=torch.bool)
+    links[pairs[:, 0], pairs[:, 1]] = links[pairs[:, 1], pairs[:, 0]] = True
+    for _ in range(2):
+        places = beliefs / beliefs.sum(0).sqrt()
+        distances = (places[:, None] - places).square().sum(2)
+        kernel = torch.exp(-distances / distances.mean())
+        inverse = torch.linalg.inv(torch.kron(kernel, kernel) + ridge * torch.eye(2500, dtype=torch.float64))
+        for _ in range(8):
+            given = beliefs.ravel()  # what is left out is predicted at y - (K + ρ)⁻¹ y / diag (K + ρ)⁻¹
+            likely = (given - inverse @ given / inverse.diagonal()).reshape(50, 50).clamp(0, 1)
+            beliefs = torch.where(links, 1.0, missing * likely / (1 - (1 - missing) * likely))
+            beliefs.fill_diagonal_(0).add_(torch.diag(likely.diagonal()))
+            if num_left is not None:
+                beliefs[:num_left, :num_left] = beliefs[num_left:, num_left:] = 0
     rows, signs = smoothed_factors(
         graph_of(pairs, 50, num_left),
         50,
-        missing=0.3,
+        missing=missing,
         shrinkage=0.2,
         ridge=ridge,
         generator=torch.Generator().manual_seed(0),
     )
-    places = beliefs / beliefs.sum(0).sqrt()
-    distances = (places[:, None] - places).square().sum(2)
-    kernel = torch.exp(-distances / distances.mean())
-    both = torch.kron(kernel, kernel)  # of all 2,500 pairs with each other
-    weights = torch.linalg.solve(both + ridge * torch.eye(2500, dtype=torch.float64), beliefs.ravel())
-    expected = (both @ weights).reshape(50, 50)
-    torch.testing.assert_close((rows * signs) @ rows.T, expected, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close((rows * signs) @ rows.T, beliefs, atol=1e-5, rtol=1e-5)
 
 
 def test_smoothing_finds_what_is_missing_too() -> None:
@@ -118,7 +126,7 @@ def test_smoothing_finds_what_is_missing_too() -> None:
     i, j = np.triu_indices(80, 1)
     across = scores[i, j][torch.from_numpy(i // 20 != j // 20)]
     inside = scores[missing[:, 0], missing[:, 1]]
-    assert roc_auc(inside.numpy().astype(np.float32), across.numpy().astype(np.float32)) > 0.999
+    assert roc_auc(inside.numpy().astype(np.float32), across.numpy().astype(np.float32)) > 0.98
 
 
 def test_what_is_missing_within_communities_is_found() -> None:
@@ -127,7 +135,7 @@ def test_what_is_missing_within_communities_is_found() -> None:
     i, j = np.triu_indices(80, 1)
     across = scores[i, j][torch.from_numpy(i // 20 != j // 20)]
     inside = scores[missing[:, 0], missing[:, 1]]
-    assert roc_auc(inside.numpy().astype(np.float32), across.numpy().astype(np.float32)) > 0.999
+    assert roc_auc(inside.numpy().astype(np.float32), across.numpy().astype(np.float32)) > 0.98
     believed_less = scores_of(graph_of(links, 80), 8, missing=0.0)[missing[:, 0], missing[:, 1]]
     assert inside.mean() > believed_less.mean() + 0.1
 

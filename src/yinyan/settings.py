@@ -67,8 +67,8 @@ class EncoderSettings(_Checked):
         0.02, "what the eigenvalues of tables that start completed are shrunk by; the largest is 1", low=0, high=1
     )  # more where links are few
     table_ridge: float = _option(
-        0.3, "how strongly tables that start smoothed are", above=0
-    )  # anything from .1 to .5 is alike on ogbl-ddi
+        0.1, "how strongly beliefs are smoothed where tables start smoothed", above=0
+    )  # less lets beliefs run away where many links are taken to be missing
     num_layers: int = _option(1, "layers of the base model f", low=1)  # a linear f overfits least
     base_norm: bool = _option(
         False, "normalise the hidden layers of f over the nodes (batch normalisation)"
