@@ -429,7 +429,7 @@ EFFECTS: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
 class TestEverySetting:
     def test_is_listed(self) -> None:
         elsewhere = {"storage", "recompute"}  # TestStorage
-        elsewhere |= {"table_start", "table_missing", "table_shrinkage"}  # test_spectra, test_completion
+        elsewhere |= {"table_start", "table_missing", "table_shrinkage", "table_ridge"}  # test_spectra, test_completion
         known = {f.name for f in dataclasses.fields(EncoderSettings)} - elsewhere
         assert set(EFFECTS) == set(SMALL) == known
 

@@ -296,7 +296,7 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "node_order")}  # test_nodes_may_stand_in_another_order_while_training
     tested |= {("training", "refuse_oversize")}  # test_memory.test_a_refusal_can_be_waived
     tested |= {("encoder", "storage"), ("encoder", "recompute")}  # test_encoder.TestStorage
-    tested |= {("encoder", "table_missing"), ("encoder", "table_shrinkage")}  # test_completion
+    tested |= {("encoder", f"table_{name}") for name in ("missing", "shrinkage", "ridge")}  # test_completion
     tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}
 

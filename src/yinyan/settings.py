@@ -62,7 +62,7 @@ class EncoderSettings(_Checked):
     )  # eigenvectors suit dense graphs without features, the more so completed
     table_missing: float = _option(
         0.3, "share of all links that is taken to be missing where tables start completed", low=0, high=0.99
-    )  # a little more than clean splits hold out
+    )  # a little more than clean splits hold out; smoothed beliefs need half on ogbl-ddi
     table_shrinkage: float = _option(
         0.02, "what the eigenvalues of tables that start completed are shrunk by; the largest is 1", low=0, high=1
     )  # more where links are few
