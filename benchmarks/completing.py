@@ -10,36 +10,29 @@ from __future__ import annotations
 
 import argparse
 import time
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
-from yinyan.completion import completed_factors, smoothed_factors
 from yinyan.datasets import load
 from yinyan.errors import InputError
+from yinyan.fitting import link_factors
 from yinyan.messages import MessageGraph
 from yinyan.metrics import hits_at_k
+from yinyan.settings import Settings
 
 RANKS = (20, 50, 100, 200)
 
 
-class Start(NamedTuple):
-    """A way to fill the table."""
-
-    missing: float
-    ridge: float | None = None  # completed but not smoothed
-    size: int = 512
-
-
-STARTS = {
-    "completed": Start(0.3),
-    "completed, half missing": Start(0.5),
-    "smoothed": Start(0.5, 0.1),
-    "smoothed, 1,024 dimensions": Start(0.5, 0.1, 1024),
-    "smoothed, fewer missing": Start(0.3, 0.1),
-    "smoothed more": Start(0.5, 0.3),
-    "smoothed less": Start(0.5, 0.03),
+STARTS: dict[str, dict[str, Any]] = {  # changes of the encoder's settings
+    "completed": {"table_start": "completed"},
+    "completed, half missing": {"table_start": "completed", "table_missing": 0.5},
+    "smoothed": {"table_start": "smoothed"},
+    "smoothed, 1,024 dimensions": {"table_start": "smoothed", "embedding_size": 1024},
+    "smoothed, fewer missing": {"table_start": "smoothed", "table_missing": 0.3},
+    "smoothed more": {"table_start": "smoothed", "table_ridge": 0.3},
+    "smoothed less": {"table_start": "smoothed", "table_ridge": 0.03},
 }
 
 
@@ -57,21 +50,13 @@ def main() -> None:
     print(f"{'':28}" + "".join(f"{f'@{rank}':>8}" for rank in RANKS) + f"{'mean':>8}{'seconds':>9}")
     for name in given.only:
         started = time.perf_counter()
-        rows, signs = factors(messages, STARTS[name], given.seed)
+        encoder = Settings().updated({"encoder": {"embedding_size": 512, **STARTS[name]}}).encoder
+        rows, signs = link_factors(messages, encoder, torch.Generator().manual_seed(given.seed))
         seconds = time.perf_counter() - started
         links, others = (scores(rows, signs, pairs) for pairs in (parts.valid, parts.valid_negatives))
         hits = [hits_at_k(links, others, rank) for rank in RANKS]
         figures = "".join(f"{hit:8.4f}" for hit in [*hits, float(np.mean(hits))])
         print(f"{name:28}{figures}{seconds:9.0f}", flush=True)
-
-
-def factors(messages: MessageGraph, start: Start, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    if start.ridge is None:
-        return completed_factors(messages, start.size, missing=start.missing, shrinkage=0.02, generator=generator)
-    return smoothed_factors(
-        messages, start.size, missing=start.missing, shrinkage=0.02, ridge=start.ridge, generator=generator
-    )
 
 
 def scores(rows: torch.Tensor, signs: torch.Tensor, pairs: np.ndarray) -> np.ndarray:

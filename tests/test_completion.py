@@ -10,6 +10,7 @@ from contracts import tiny
 from yinyan import Graph, LinkPredictor, completion
 from yinyan.completion import completed_factors, smoothed_factors
 from yinyan.errors import SettingsError
+from yinyan.fitting import link_factors
 from yinyan.memory import Sizes, estimate
 from yinyan.messages import MessageGraph
 from yinyan.metrics import roc_auc
@@ -173,7 +174,7 @@ def test_holding_all_pairs_is_foretold() -> None:
         for start in ("orthogonal", "completed", "smoothed")
     )
     assert held - plain > 20_000**2 * 4 * 0.9
-    assert smoothed - plain > 20_000**2 * 4 * 5
+    assert smoothed - plain > 20_000**2 * 4 * 8
 
 
 def test_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +222,18 @@ def test_both_settings_of_it_matter(name: str, value: float) -> None:
     usual = LinkPredictor(**settings).fit(graph)
     settings["encoder"][name] = value
     assert not np.allclose(LinkPredictor(**settings).fit(graph).embeddings_, usual.embeddings_)
+
+
+@pytest.mark.parametrize(("start", "usual"), [("completed", 0.3), ("smoothed", 0.5)])
+def test_each_start_takes_a_share_of_its_own_to_be_missing(start: str, usual: float) -> None:
+    messages = graph_of(communities(4, 20, 0.7)[0], 80)
+
+    def rows(**changes: object) -> torch.Tensor:
+        encoder = Settings().updated({"encoder": {"table_start": start, "embedding_size": 8, **changes}}).encoder
+        return link_factors(messages, encoder, torch.Generator().manual_seed(0))[0]
+
+    assert torch.equal(rows(), rows(table_missing=usual))
+    assert not torch.allclose(rows(), rows(table_missing=0.8 - usual))
 
 
 def test_a_predictor_may_start_smoothed_and_its_ridge_matters() -> None:

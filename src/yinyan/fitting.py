@@ -29,7 +29,7 @@ from yinyan.metrics import average_precision, hits_at_rate, mrr, roc_auc
 from yinyan.ordering import local_order
 from yinyan.propagation import SparseMatrix
 from yinyan.randomness import Streams, named_seed
-from yinyan.settings import Settings
+from yinyan.settings import EncoderSettings, Settings
 from yinyan.spectra import leading_eigenvectors, start_from_factors
 from yinyan.splits import Split
 from yinyan.tensors import feature_tensor, message_graph, training_data
@@ -179,23 +179,36 @@ def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
 def _start_from_links(model: Model, data: TrainingData, settings: Settings, seed: int, device: torch.device) -> None:
     """Factors of the links in the table: eigenvectors by the roots of their eigenvalues, perhaps completed first."""
     base, encoder = our_encoder(model).base, settings.encoder
-    start, size = encoder.table_start, encoder.embedding_size
     if not isinstance(base.table, nn.Parameter):
         raise SettingsError(
-            f"encoder.table_start: '{start}' is for learned embeddings (use inputs = 'embeddings' or 'both')"
+            f"encoder.table_start: '{encoder.table_start}' is for learned embeddings "
+            "(use inputs = 'embeddings' or 'both')"
         )
     generator = Streams.fresh(seed, "spectrum", device)
-    missing, shrinkage, ridge = encoder.table_missing, encoder.table_shrinkage, encoder.table_ridge
-    if start == "completed":
-        rows, signs = completed_factors(data.messages, size, missing=missing, shrinkage=shrinkage, generator=generator)
-    elif start == "smoothed":
-        rows, signs = smoothed_factors(
-            data.messages, size, missing=missing, shrinkage=shrinkage, ridge=ridge, generator=generator
-        )
-    else:
-        vectors, values = leading_eigenvectors(data.messages, size, generator)
-        rows, signs = vectors * values.abs().sqrt(), values.sign()
+    rows, signs = link_factors(data.messages, encoder, generator)
     start_from_factors(base, model.decoder, rows, signs)
+
+
+def link_factors(messages: MessageGraph, encoder: EncoderSettings, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(n, embedding_size) rows and their signs that `encoder.table_start` fills a table with."""
+    start, size, missing = encoder.table_start, encoder.embedding_size, encoder.table_missing
+    if start == "spectral":
+        vectors, values = leading_eigenvectors(messages, size, generator)
+        return vectors * values.abs().sqrt(), values.sign()
+    if missing is None:
+        missing = 0.5 if start == "smoothed" else 0.3
+    if start == "completed":
+        return completed_factors(
+            messages, size, missing=missing, shrinkage=encoder.table_shrinkage, generator=generator
+        )
+    return smoothed_factors(
+        messages,
+        size,
+        missing=missing,
+        shrinkage=encoder.table_shrinkage,
+        ridge=encoder.table_ridge,
+        generator=generator,
+    )
 
 
 def build_model(

@@ -60,9 +60,12 @@ class EncoderSettings(_Checked):
         "what learned embeddings start from: random orthogonal rows, the links' leading eigenvectors, or those of the "
         "links completed by the ones that seem to be missing, as they are or smoothed over nodes of like links",
     )  # eigenvectors suit dense graphs without features, the more so completed
-    table_missing: float = _option(
-        0.3, "share of all links that is taken to be missing where tables start completed", low=0, high=0.99
-    )  # a little more than clean splits hold out; smoothed beliefs need half on ogbl-ddi
+    table_missing: float | None = _option(
+        None,
+        "share of all links that is taken to be missing where tables start completed or smoothed (none: .3 and .5)",
+        low=0,
+        high=0.99,
+    )  # a little more than clean splits hold out; beliefs that predict each other die out with less than half
     table_shrinkage: float = _option(
         0.02, "what the eigenvalues of tables that start completed are shrunk by; the largest is 1", low=0, high=1
     )  # more where links are few
