@@ -149,6 +149,11 @@ LEVERS: dict[str, Change] = {
     "learned steps": {},
     "learned anchoring": {},
     "graded steps": {},
+    # other non-links, what sketches say in another way (variants.py)
+    "non-links by degree": {},
+    "hard non-links": {},
+    "gates": {},
+    "core numbers": {},
 }
 _SHARES = ("batch_size", "epochs")  # given as shares of what is suggested
 

@@ -1,6 +1,7 @@
-"""Other ways down the same energy, tried as levers and not taken into the library: see docs/accuracy.md.
+"""Other encoders and decoders, tried as levers and not taken into the library: see docs/accuracy.md.
 
-Each is our encoder with another `_descended`. They need an energy without a margin.
+Other ways down the same energy are our encoder with another `_descended`; other non-links, with other `terms`. They
+need an energy without a margin. Two decoders read sketches in another way.
 """
 
 from __future__ import annotations
@@ -13,12 +14,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.decoder import build_decoder
+from yinyan.decoder import HadamardMLP, build_decoder
 from yinyan.descent import descend
 from yinyan.encoder import Encoder
-from yinyan.energy import EnergyTerms, linear_layers
+from yinyan.energy import EnergyTerms, Laplacian, linear_layers
 from yinyan.graph import Graph
-from yinyan.settings import EncoderSettings, Settings
+from yinyan.messages import MessageGraph
+from yinyan.propagation import EdgeStructure, LowRankOperator, inverse_or_zero
+from yinyan.randomness import dropout
+from yinyan.sampling import draw_pairs
+from yinyan.settings import DecoderSettings, EncoderSettings, Settings
+from yinyan.sketches import NUM_ESTIMATES, SharedStructure, Sketches
 from yinyan.training import Model
 
 Build = Callable[[Settings, Graph], Model]
@@ -27,6 +33,7 @@ _BETA = 0.5  # share of the last move that momentum keeps
 _SPREAD = 20.0  # of the curvatures that Chebyshev's steps are made for: largest over smallest
 _DEPTHS = (0, 1, 2, 4)  # steps that the quarters of the dimensions take
 _TOLERANCE, _ROUNDS = 1e-4, 100  # of conjugate gradients
+_CANDIDATES = 4  # non-links drawn for each that is kept as a hard one
 
 
 def stepped(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
@@ -147,11 +154,147 @@ class GradedSteps(Encoder):
         )
 
 
-def builder(kind: type[Encoder]) -> Build:
+class DegreeNegatives(Encoder):
+    """Expected non-links whose ends are both drawn in proportion to their degrees: E[A⁻_ij] = d_i d_j / Σd."""
+
+    def terms(
+        self, messages: MessageGraph, negatives: torch.Generator | None, hidden: Tensor | None = None
+    ) -> EnergyTerms:
+        links = super().terms(messages, negatives, hidden)
+        degrees = messages.structure.degrees(None, hidden).to(messages.weights.dtype)
+        roots = degrees.sqrt()[:, None]
+        core = inverse_or_zero(degrees.sum())[None, None]
+        own = -degrees * core[0]  # a node is no partner of its own
+        mean = Laplacian((degrees > 0).to(roots.dtype)[:, None] + own[:, None], LowRankOperator(own, roots, core))
+        return replace(links, non_links=(mean,), anchor=inverse_or_zero(2 * degrees)[:, None])
+
+
+class HardNegatives(Encoder):
+    """Sampled non-links, of which one in `_CANDIDATES` is kept: those whose ends f finds most alike."""
+
+    def terms(
+        self, messages: MessageGraph, negatives: torch.Generator | None, hidden: Tensor | None = None
+    ) -> EnergyTerms:
+        if negatives is None:
+            raise ValueError("sampled negatives need a generator")
+        none = EncoderSettings(num_negatives=0, anchoring=self.settings.anchoring, attraction=self.settings.attraction)
+        links = messages.terms(none, self.repulsion(), None, hidden=hidden)
+        count = _CANDIDATES * int(links.num_links)
+        self._drawn = draw_pairs(messages.known, count, negatives, hidden=hidden)
+        return links  # the repulsion follows when f is known
+
+    def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
+        return super()._descended(f, self.repelled(f, terms))
+
+    @torch.no_grad()
+    def hardest(self, f: Tensor) -> Tensor:
+        """The quarter of the drawn pairs whose rows of f have the largest cosine."""
+        rows = F.normalize(f, dim=1)
+        first, second = (rows.index_select(0, ends) for ends in self._drawn.T)
+        kept = (first * second).sum(1).topk(len(self._drawn) // _CANDIDATES).indices
+        return self._drawn[kept]
+
+    def repelled(self, f: Tensor, terms: EnergyTerms) -> EnergyTerms:
+        structure = EdgeStructure.from_pairs(self.hardest(f), f.shape[0], weighted=False)
+        repelled = structure.degrees().to(f.dtype)
+        scale = inverse_or_zero(repelled)
+        non_links = Laplacian((repelled * scale)[:, None], structure.scaled(None, scale.sqrt()))
+        pulled = inverse_or_zero(terms.anchor[:, 0])  # the links' degrees
+        anchor = inverse_or_zero(pulled + repelled)[:, None]
+        return replace(terms, non_links=(non_links,), anchor=anchor, repulsion=self.repulsion())
+
+
+class GatedMLP(HadamardMLP):
+    """What sketches say opens and shuts what embeddings say, unit by unit: z = 2 σ(g) ⊙ W (y_i ⊙ y_j) + s."""
+
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int) -> None:
+        super().__init__(size, settings, directed=directed, sketch_size=sketch_size)
+        hidden = self._structure.layers[0].out_features
+        self.structure = SharedStructure(sketch_size, hidden, 2 * self.shared_width)
+
+    @property
+    def _structure(self) -> SharedStructure:
+        if self.structure is None:
+            raise SystemExit("gates need sketches: set sketch_size")
+        return self.structure
+
+    def pair_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        if shared is None:
+            raise SystemExit("gates need sketches: set sketch_size")
+        said, gate = shared.chunk(2, dim=-1)
+        x = sources * targets
+        for place, (linear, norm) in enumerate(zip(self.hidden, self.norms, strict=True)):
+            z = linear(x) if place else 2 * gate.sigmoid() * linear(x) + said
+            step = dropout(F.relu(norm(z)), self.settings.dropout, generator)
+            x = x + step if self.settings.residual and step.shape == x.shape else step
+        return self.output(x).squeeze(-1)  # type: ignore[no-any-return]
+
+
+class CoreSketches(Sketches):
+    """The sketches, and log(1 + core number) of each node over the visible links as one more column."""
+
+    def of(self, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
+        rows = super().of(messages, hidden)
+        cores = core_numbers(messages.visible(hidden), messages.num_nodes)
+        return torch.cat([rows, cores.to(rows).log1p()[:, None]], dim=1)
+
+
+class CoreStructure(SharedStructure):
+    """Of the core numbers it is told the sum and the product, as of the degrees."""
+
+    def __init__(self, size: int, hidden: int, width: int) -> None:
+        super().__init__(size, hidden, width)
+        self.layers = nn.Sequential(nn.Linear(NUM_ESTIMATES + 2, hidden), nn.ReLU(), nn.Linear(hidden, width))
+
+    def estimates(self, first: Tensor, second: Tensor) -> Tensor:
+        (first, own), (second, other) = (x.tensor_split([x.shape[-1] - 1], dim=-1) for x in (first, second))
+        return torch.cat([super().estimates(first, second), own + other, own * other], dim=-1)
+
+
+class CoreMLP(HadamardMLP):
+    """The decoder over rows with core numbers."""
+
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int) -> None:
+        super().__init__(size, settings, directed=directed, sketch_size=sketch_size)
+        self.structure = CoreStructure(sketch_size, self.structure.layers[0].out_features, self.shared_width)
+
+    def of_pairs(self, y: Tensor, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self(y[pairs[..., 0]], y[pairs[..., 1]], generator)  # type: ignore[no-any-return]
+
+
+class CoreEncoder(Encoder):
+    """Our encoder, with core numbers beside the sketches."""
+
+    def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:
+        super().__init__(settings, num_nodes, num_features)
+        self.sketches = CoreSketches(settings.sketch_size)
+
+
+def core_numbers(pairs: Tensor, num_nodes: int) -> Tensor:
+    """(n,) the largest k such that a node has k links among nodes that have k links among each other."""
+    ends = torch.cat([pairs, pairs.flip(1)])
+    cores, k = torch.zeros(num_nodes, dtype=torch.int64), 0
+    while len(ends):
+        k += 1
+        while True:
+            degrees = torch.bincount(ends[:, 0], minlength=num_nodes)
+            kept = (degrees[ends] >= k).all(1)
+            if bool(kept.all()):
+                break
+            ends = ends[kept]
+        cores[ends[:, 0]] = k
+    return cores
+
+
+def builder(kind: type[Encoder], decoder: type[HadamardMLP] | None = None) -> Build:
     def build(settings: Settings, graph: Graph) -> Model:
         num_features = 0 if graph.features is None else graph.features.shape[1]
         encoder = kind(settings.encoder, graph.num_nodes, num_features)
         size, sketches = settings.encoder.hidden_size, settings.encoder.sketch_size
+        if decoder is not None:
+            return Model(encoder, decoder(size, settings.decoder, directed=graph.directed, sketch_size=sketches))
         return Model(encoder, build_decoder(settings.decoder, size, directed=graph.directed, sketch_size=sketches))
 
     return build
@@ -164,4 +307,8 @@ VARIANTS: dict[str, Build] = {
     "learned steps": builder(LearnedSteps),
     "learned anchoring": builder(NodeAnchors),
     "graded steps": builder(GradedSteps),
+    "non-links by degree": builder(DegreeNegatives),
+    "hard non-links": builder(HardNegatives),
+    "gates": builder(Encoder, GatedMLP),
+    "core numbers": builder(CoreEncoder, CoreMLP),
 }

@@ -1,4 +1,4 @@
-"""Other ways down the energy, of the benchmarks: what they end at, and their gradients."""
+"""Other encoders and decoders of the benchmarks: what they end at, their gradients, and what they read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 
 from yinyan.encoder import Encoder
 from yinyan.energy import gradient
+from yinyan.graph import Graph
 from yinyan.messages import MessageGraph
-from yinyan.settings import EncoderSettings
+from yinyan.settings import EncoderSettings, Settings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import variants
@@ -69,3 +70,56 @@ def test_graded_steps_leave_a_quarter_of_the_dimensions_as_they_are() -> None:
         torch.testing.assert_close(y[:, 6:], plain._descended(f[:, 6:], terms))
     torch.testing.assert_close(y[:, :2], f[:, :2])
     assert not torch.allclose(y[:, 2:4], f[:, 2:4])
+
+
+class TestNonLinks:
+    def test_by_degree_each_pair_is_as_likely_as_its_degrees_say(self) -> None:
+        encoder, messages = made(variants.DegreeNegatives)
+        (mean,) = encoder.terms(messages, None).non_links
+        degrees = torch.tensor([2.0, 2, 2, 3, 2, 1, 0], dtype=torch.float64)
+        expected = torch.outer(degrees, degrees) / degrees.sum()
+        expected.fill_diagonal_(0)
+        scale = torch.where(degrees > 0, 1 / degrees.sqrt(), 0)
+        laplacian = torch.diag(expected.sum(1)) - expected
+        found = mean.product(torch.eye(NODES, dtype=torch.float64))
+        torch.testing.assert_close(found, scale[:, None] * laplacian * scale)
+
+    def test_hard_ones_are_the_most_alike_of_those_drawn_and_no_links(self) -> None:
+        encoder, messages = made(variants.HardNegatives)
+        terms = encoder.terms(messages, torch.Generator().manual_seed(0))
+        f = torch.randn(NODES, 3, dtype=torch.float64)
+        kept = encoder.hardest(f)
+        assert len(kept) == len(LINKS)
+        assert not messages.known.contains(kept).any()
+        rows = torch.nn.functional.normalize(f, dim=1)
+        alike = (rows[encoder._drawn[:, 0]] * rows[encoder._drawn[:, 1]]).sum(1)
+        assert (rows[kept[:, 0]] * rows[kept[:, 1]]).sum(1).min() >= alike.sort(descending=True).values[len(kept) - 1]
+        (repelled,) = encoder.repelled(f, terms).non_links
+        expected = torch.zeros(NODES, NODES, dtype=torch.float64)
+        for i, j in kept.tolist():
+            expected[i, j] += 1
+            expected[j, i] += 1
+        degrees = expected.sum(1)
+        scale = torch.where(degrees > 0, 1 / degrees.sqrt(), 0)
+        found = repelled.product(torch.eye(NODES, dtype=torch.float64))
+        torch.testing.assert_close(found, scale[:, None] * (torch.diag(degrees) - expected) * scale)
+
+
+def test_core_numbers() -> None:
+    square_with_tail = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 0], [0, 2], [1, 3], [3, 4], [4, 5], [6, 7]])
+    assert variants.core_numbers(square_with_tail, 9).tolist() == [3, 3, 3, 3, 1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("lever", ["gates", "core numbers"])
+def test_decoders_of_rows_and_of_pairs_agree_and_are_symmetric(lever: str) -> None:
+    graph = Graph.from_arrays(LINKS.numpy())
+    change = {"inputs": "embeddings", "embedding_size": 4, "hidden_size": 4, "sketch_size": 8}
+    settings = Settings().updated({"encoder": change, "decoder": {"width": 4}})
+    torch.manual_seed(0)
+    model = variants.VARIANTS[lever](settings, graph)
+    messages = MessageGraph.from_pairs(torch.from_numpy(graph.edges), graph.num_nodes)
+    y = model.encoder(None, messages)
+    pairs = torch.combinations(torch.arange(graph.num_nodes))
+    logits = model.decoder.of_pairs(y, pairs)
+    torch.testing.assert_close(logits, model.decoder(y[pairs[:, 1]], y[pairs[:, 0]]))
+    assert logits.std() > 0

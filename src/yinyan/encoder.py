@@ -210,9 +210,15 @@ class Encoder(NodeEncoder):
         hidden: Tensor | None = None,
     ) -> Tensor:
         """(n, hidden) embeddings; `negatives` draws the negative graphs, `drops` drives dropout."""
-        terms = messages.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
+        terms = self.terms(messages, negatives, hidden)
         f = self.base(features, terms, drops)
         return self.with_sketches(self.finish(self._descended(f, terms)), messages, hidden)
+
+    def terms(
+        self, messages: MessageGraph, negatives: torch.Generator | None, hidden: Tensor | None = None
+    ) -> EnergyTerms:
+        """The energy of these messages, with the repulsion as learned so far."""
+        return messages.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
 
     def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
         """Y(T) from f."""
@@ -248,7 +254,7 @@ class Encoder(NodeEncoder):
         negatives: torch.Generator | None = None,
     ) -> tuple[Tensor, tuple[float, ...]]:
         """Embeddings for use, and E(f) and E(Y(T))."""
-        terms = messages.terms(self.settings, self.repulsion(), negatives)
+        terms = self.terms(messages, negatives)
         f = self.base(features, terms)
         y = self._descended(f, terms)
         stored = self.with_sketches(self.finish(y), messages)
@@ -264,7 +270,7 @@ class Encoder(NodeEncoder):
         num_steps: int | None = None,
     ) -> list[float]:
         """E(Y(t)) for t = 0..T."""
-        terms = messages.terms(self.settings, self.repulsion(), negatives)
+        terms = self.terms(messages, negatives)
         f = y = self.base(features, terms)
         trace = [float(energy(y, f, terms))]
         for _ in range(self.settings.num_steps if num_steps is None else num_steps):
