@@ -55,6 +55,22 @@ class Model(nn.Module):
         for models that look at the graph around each pair."""
         return self.decoder.of_pairs(y, pairs, drops)
 
+    def loss(
+        self,
+        pairs: Pairs,
+        messages: MessageGraph,
+        kind: str,
+        *,
+        hidden: Tensor | None = None,
+        drops: torch.Generator | None = None,
+    ) -> Tensor:
+        """What a step of training descends on."""
+        links, non_links = (
+            self.logits(pairs.rows, some, messages, hidden=hidden, drops=drops)
+            for some in (pairs.links, pairs.non_links)
+        )
+        return LOSSES[kind](links, non_links)
+
 
 @dataclass(frozen=True)
 class EpochRecord:
@@ -196,11 +212,7 @@ def _step(tools: _Tools, state: TrainingState, batch: Tensor, shared: int, done:
 
 def _loss(tools: _Tools, pairs: Pairs, hidden: Tensor | None) -> Tensor:
     drops, messages = tools.streams["dropout"], tools.data.messages
-    positive, negative = (
-        tools.model.logits(pairs.rows, some, messages, hidden=hidden, drops=drops)
-        for some in (pairs.links, pairs.non_links)
-    )
-    loss = LOSSES[tools.settings.loss](positive, negative)
+    loss = tools.model.loss(pairs, messages, tools.settings.loss, hidden=hidden, drops=drops)
     value = float(loss.detach())
     if not math.isfinite(value):
         raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from peer_contract import PeerContract, communities, every_pair, small, split_of
 
-from yinyan.peers import Task, method
+from yinyan.fitting import Fitted, fit_model
+from yinyan.peers import Task, contract, method
 from yinyan.predictor import LinkPredictor
+from yinyan.protocol import make_split
 from yinyan.sampling import draw_pairs
 
 
@@ -53,3 +55,41 @@ def test_without_negatives_none_are_drawn(monkeypatch: pytest.MonkeyPatch) -> No
     assert drawn and not np.allclose(without, with_them)
     none = {**settings, "encoder": {**settings["encoder"], "num_negatives": 0}}
     assert np.array_equal(method("yinyan")(Task(split, 0, none, "cpu")).score(every_pair(split)), without)
+
+
+class TestOneTrainingForTwoProtocols:
+    """Messages at test time differ, what training sees does not."""
+
+    settings = small(encoder={"num_negatives": 2, "expected_negatives": False, "sketch_size": 8})
+
+    def test_scores_are_those_of_a_training_of_its_own(self) -> None:
+        graph = communities()
+        fits: dict[str, Fitted] = {}
+        splits = [make_split(graph, protocol, 3) for protocol in ("clean", "clean+val")]
+        shared = [method("yinyan")(Task(split, 3, self.settings, "cpu", fits=fits)) for split in splits]
+        for split, outcome in zip(splits, shared, strict=True):
+            alone = method("yinyan")(Task(split, 3, self.settings, "cpu"))
+            assert np.array_equal(outcome.score(every_pair(split)), alone.score(every_pair(split)))
+            assert outcome.validation == alone.validation
+        assert shared[0].spared == 0 < shared[1].spared
+        first, second = (outcome.score(every_pair(splits[0])) for outcome in shared)
+        assert not np.allclose(first, second)
+
+    def test_it_is_trained_once_and_again_if_anything_differs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        trained: list[int] = []
+        monkeypatch.setattr(contract, "fit_model", lambda *a, **k: trained.append(1) or fit_model(*a, **k))
+        graph = communities()
+        fits: dict[str, Fitted] = {}
+
+        def run(protocol: str, seed: int, settings: object, who: str = "yinyan") -> int:
+            method(who)(Task(make_split(graph, protocol, seed), seed, settings, "cpu", fits=fits))  # type: ignore[arg-type]
+            return len(trained)
+
+        other = small(encoder={"num_negatives": 1, "expected_negatives": False, "sketch_size": 8})
+        assert run("clean", 3, self.settings) == 1
+        assert run("clean+val", 3, self.settings) == 1
+        assert run("clean", 4, self.settings) == 2
+        assert run("clean", 3, self.settings) == 3  # one is kept at a time
+        assert run("clean", 3, other) == 4
+        assert run("clean", 3, other, "gcn") == run("clean", 3, other, "gcn") - 1
+        assert len(fits) == 1
