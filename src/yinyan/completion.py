@@ -21,8 +21,10 @@ _ROUNDS = 12  # of believing and approximating: the beliefs hardly move afterwar
 _FIRST_POWERS = 8  # of the power iteration in the first round; one in each of the others, which start where it ended
 _MORE = 32  # vectors beyond those asked for, which make it converge
 _BLOCK = 1024  # rows whose beliefs are computed at a time
-_KERNELS = 2  # one of the completed links, one of the smoothed ones; a third brought nothing on ogbl-ddi
-_SMOOTHINGS = 8  # with each kernel
+_FIRST_MISSING = 0.3  # share that completion takes to be missing at most: there beliefs confirm themselves
+_SMOOTHINGS = 8  # rounds of predicting each pair from all others
+_DECISIONS = 2  # rounds, after them, in which beliefs are made up
+_SURE, _HESITATION = 0.65, 0.05  # score at which a missing link is as likely as not, and how far about it doubt reaches
 
 
 @torch.no_grad()
@@ -45,13 +47,17 @@ def completed_factors(
 def smoothed_factors(
     messages: MessageGraph, size: int, *, missing: float, shrinkage: float, ridge: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
-    """(n, size) rows and (size,) signs as of `completed_factors`, of beliefs that nodes with like links agree on.
+    """(n, size) rows and (size,) signs as of `completed_factors`, of scores that nodes with like links agree on.
 
     Completion's beliefs B are the first. With k a Gaussian kernel of the nodes' rows of B D^-½, as wide as their mean
     distance, F = argmin ‖F - B‖² + `ridge` ‖F‖², the second norm that of functions of pairs under the kernel
     k(i, i') k(j, j'): kernel ridge regression on both sides (Pahikkala et al., Machine Learning 93, 2013), which the
     eigenvectors of k solve at once. A pair's s is what F would be had its own belief not been given, so that no belief
-    confirms itself; Bayes makes it the next belief, as in completion. Halfway the kernel is taken anew.
+    confirms itself; Bayes makes it the next belief, as in completion.
+
+    Where links went missing together, so did the evidence for them, and s settles between 0 and 1. Therefore the last
+    rounds, with the kernel of the beliefs so far, decide: σ((s - .65) / .05) is believed. The factors are those of the s
+    that follows, at least 1 for links.
     """
     n = messages.num_nodes
     if n > LARGEST_SMOOTHED:
@@ -59,14 +65,14 @@ def smoothed_factors(
             f"encoder.table_start: 'smoothed' needs all eigenvectors of a kernel, for {LARGEST_SMOOTHED:,} nodes at "
             f"most (this graph has {n:,}; use 'completed')"
         )
-    rows, signs, beliefs = _completed(messages, size, missing, shrinkage, generator)
+    first = min(missing, _FIRST_MISSING)
+    rows, signs, beliefs = _completed(messages, size, first, shrinkage, generator)
     if not messages.pairs.shape[0]:
         return padded(rows, size), padded(signs, size)
-    _believe(beliefs, rows, signs, missing, messages)
-    for _ in range(_KERNELS):
-        _smooth(beliefs, missing, ridge, messages)
+    _believe(beliefs, rows, signs, first, messages)
+    scores = _smoothed(beliefs, missing, ridge, messages)
     basis = random_basis(messages, size + _MORE, generator)
-    values, vectors, _ = leading_pairs(functools.partial(torch.mm, beliefs), basis, size, _FIRST_POWERS)
+    values, vectors, _ = leading_pairs(functools.partial(torch.mm, scores), basis, size, _FIRST_POWERS)
     return padded(vectors * values.abs().sqrt(), size), padded(values.sign(), size)
 
 
@@ -124,23 +130,32 @@ def _doubt(block: Tensor, missing: float, place: int = 0) -> None:
     block.diagonal(place).copy_(own)
 
 
-def _know(beliefs: Tensor, messages: MessageGraph) -> None:
-    """Of links, and of what cannot be one, nothing is doubted."""
+def _know(beliefs: Tensor, messages: MessageGraph, *, at_least: bool = False) -> None:
+    """Of links, and of what cannot be one, nothing is doubted; `at_least` leaves links what they have beyond 1."""
     num_left = messages.known.num_left
     if num_left is not None:
         beliefs[:num_left, :num_left] = 0
         beliefs[num_left:, num_left:] = 0
-    beliefs[messages.pairs[:, 0], messages.pairs[:, 1]] = 1
-    beliefs[messages.pairs[:, 1], messages.pairs[:, 0]] = 1
+    for first, second in (messages.pairs.T, messages.pairs.flip(1).T):
+        beliefs[first, second] = beliefs[first, second].clamp(min=1) if at_least else 1.0
 
 
-def _smooth(beliefs: Tensor, missing: float, ridge: float, messages: MessageGraph) -> None:
-    """Rounds of predicting each pair from all others, under one kernel."""
+def _smoothed(beliefs: Tensor, missing: float, ridge: float, messages: MessageGraph) -> Tensor:
+    """(n, n) scores of all pairs, each predicted from the beliefs about all others; `beliefs` is written over."""
+    beliefs.fill_diagonal_(0)
     smoother = _Smoother.of(beliefs, ridge)
     for _ in range(_SMOOTHINGS):
         beliefs.copy_(smoother.without_itself(beliefs))
         _doubt(beliefs, missing)
-        _know(beliefs, messages)
+        _know(beliefs.fill_diagonal_(0), messages)
+    smoother = _Smoother.of(beliefs, ridge)
+    for _ in range(_DECISIONS):
+        beliefs.copy_(smoother.without_itself(beliefs))
+        beliefs.sub_(_SURE).div_(_HESITATION).sigmoid_()
+        _know(beliefs.fill_diagonal_(0), messages)
+    scores = smoother.without_itself(beliefs)
+    _know(scores, messages, at_least=True)
+    return scores
 
 
 @dataclass(frozen=True)
