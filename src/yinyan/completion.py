@@ -56,8 +56,8 @@ def smoothed_factors(
     confirms itself; Bayes makes it the next belief, as in completion.
 
     Where links went missing together, so did the evidence for them, and s settles between 0 and 1. Therefore the last
-    rounds, with the kernel of the beliefs so far, decide: σ((s - .65) / .05) is believed. The factors are those of the s
-    that follows, at least 1 for links.
+    rounds, with the kernel of the beliefs so far, decide: σ((s - .65) / .05) is believed. The factors are those of the
+    s that follows, at least 1 for links.
     """
     n = messages.num_nodes
     if n > LARGEST_SMOOTHED:
