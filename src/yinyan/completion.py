@@ -148,6 +148,7 @@ def _smoothed(beliefs: Tensor, missing: float, ridge: float, messages: MessageGr
         beliefs.copy_(smoother.without_itself(beliefs))
         _doubt(beliefs, missing)
         _know(beliefs.fill_diagonal_(0), messages)
+    del smoother  # before the next is made: it is three matrices
     smoother = _Smoother.of(beliefs, ridge)
     for _ in range(_DECISIONS):
         beliefs.copy_(smoother.without_itself(beliefs))
