@@ -53,9 +53,9 @@ class Handler(BaseHTTPRequestHandler):
         for key, value in named.items():
             self.send_header(key, value)
         self.end_headers()
+        self.served.sent[-1] += len(body)  # before the client has it, and may ask for more
         self.wfile.write(body)
         self.wfile.flush()
-        self.served.sent[-1] += len(body)
 
     def log_message(self, format: str, *arguments: object) -> None:
         pass
