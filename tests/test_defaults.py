@@ -136,7 +136,7 @@ class TestManyLinks:
     def test_other_graphs_keep_theirs(self, kind: str) -> None:
         assert suggest(GRAPHS[kind](), 50_000) == ground(GRAPHS[kind](), 50_000)
 
-    @pytest.mark.parametrize(("links", "batch", "epochs"), [(31_026, 2_069, 60), (1_000_000, 16_384, 20)])
+    @pytest.mark.parametrize(("links", "batch", "epochs"), [(31_026, 2_069, 100), (1_000_000, 16_384, 25)])
     def test_the_step_is_told_once(self, links: int, batch: int, epochs: int) -> None:
         found = suggest(with_features(300), links)
         assert (found.settings.training.batch_size, found.settings.training.epochs) == (batch, epochs)

@@ -20,7 +20,7 @@ _LARGEST_BATCH = 16_384  # beyond, decoding its pairs and non-links outweighs th
 _STEPS = 450  # of a whole run, about
 _MOST_EPOCHS, _FEWEST_EPOCHS = 150, 20
 _MANY = 10_000  # training links: between Cora's and Pubmed's, whose best settings differ
-_MANY_PARTS, _MANY_EPOCHS = 15, 60  # of such a graph
+_MANY_PARTS, _MANY_EPOCHS = 15, 100  # of such a graph
 
 
 class Suggestion(NamedTuple):
