@@ -23,7 +23,7 @@ from yinyan.messages import MessageGraph
 from yinyan.propagation import EdgeStructure, LowRankOperator, inverse_or_zero
 from yinyan.randomness import dropout
 from yinyan.sampling import draw_pairs
-from yinyan.settings import DecoderSettings, EncoderSettings, Settings
+from yinyan.settings import EncoderSettings, Settings
 from yinyan.sketches import NUM_ESTIMATES, SharedStructure, Sketches
 from yinyan.training import Model
 
@@ -177,8 +177,7 @@ class HardNegatives(Encoder):
     ) -> EnergyTerms:
         if negatives is None:
             raise ValueError("sampled negatives need a generator")
-        none = EncoderSettings(num_negatives=0, anchoring=self.settings.anchoring, attraction=self.settings.attraction)
-        links = messages.terms(none, self.repulsion(), None, hidden=hidden)
+        links = messages.terms(replace(self.settings, num_negatives=0), self.repulsion(), None, hidden=hidden)
         count = _CANDIDATES * int(links.num_links)
         self._drawn = draw_pairs(messages.known, count, negatives, hidden=hidden)
         return links  # the repulsion follows when f is known
@@ -204,19 +203,17 @@ class HardNegatives(Encoder):
         return replace(terms, non_links=(non_links,), anchor=anchor, repulsion=self.repulsion())
 
 
+class GatedStructure(SharedStructure):
+    """Twice as many numbers: what to add, and the gates."""
+
+    def __init__(self, size: int, hidden: int, width: int) -> None:
+        super().__init__(size, hidden, 2 * width)
+
+
 class GatedMLP(HadamardMLP):
     """What sketches say opens and shuts what embeddings say, unit by unit: z = 2 σ(g) ⊙ W (y_i ⊙ y_j) + s."""
 
-    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int) -> None:
-        super().__init__(size, settings, directed=directed, sketch_size=sketch_size)
-        hidden = self._structure.layers[0].out_features
-        self.structure = SharedStructure(sketch_size, hidden, 2 * self.shared_width)
-
-    @property
-    def _structure(self) -> SharedStructure:
-        if self.structure is None:
-            raise SystemExit("gates need sketches: set sketch_size")
-        return self.structure
+    structure_kind = GatedStructure
 
     def pair_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
@@ -256,12 +253,7 @@ class CoreStructure(SharedStructure):
 class CoreMLP(HadamardMLP):
     """The decoder over rows with core numbers."""
 
-    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int) -> None:
-        super().__init__(size, settings, directed=directed, sketch_size=sketch_size)
-        self.structure = CoreStructure(sketch_size, self.structure.layers[0].out_features, self.shared_width)
-
-    def of_pairs(self, y: Tensor, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self(y[pairs[..., 0]], y[pairs[..., 1]], generator)  # type: ignore[no-any-return]
+    structure_kind = CoreStructure
 
 
 class CoreEncoder(Encoder):

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from yinyan.errors import SettingsError
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
-from yinyan.sketches import NUM_ESTIMATES, SharedStructure
+from yinyan.sketches import SharedStructure
 
 __all__ = ["DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "build_decoder"]
 
@@ -30,11 +30,12 @@ class Decoder(nn.Module):
     """
 
     shared_width = 1  # to be added to the logit
+    structure_kind: type[SharedStructure] = SharedStructure
 
     def __init__(self, size: int, *, directed: bool, sketch_size: int = 0) -> None:
         super().__init__()
         self.size = size
-        self.structure = SharedStructure(sketch_size, _SHARED_HIDDEN, self.shared_width) if sketch_size else None
+        self.structure = self.structure_kind(sketch_size, _SHARED_HIDDEN, self.shared_width) if sketch_size else None
         self.source_map = _near_identity(size) if directed else None
         self.target_map = _near_identity(size) if directed else None
 
@@ -58,7 +59,7 @@ class Decoder(nn.Module):
         with torch.no_grad():
             blocks = pairs.reshape(-1, 2).split(_SKETCHED)
             said = [self.structure.estimates(*_ends(y[:, self.size :], block)) for block in blocks]
-            estimates = torch.cat(said).view(*pairs.shape[:-1], NUM_ESTIMATES)
+            estimates = torch.cat(said).unflatten(0, pairs.shape[:-1])
         return self.mapped_logits(*_ends(y[:, : self.size], pairs), generator, self.structure.layers(estimates))
 
     def mapped_logits(

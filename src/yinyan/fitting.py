@@ -43,7 +43,16 @@ from yinyan.training import (
     train,
 )
 
-__all__ = ["Fitted", "Hooks", "build_model", "embed_graph", "fit_model", "graph_fingerprint", "our_encoder"]
+__all__ = [
+    "Fitted",
+    "Hooks",
+    "build_model",
+    "embed_graph",
+    "fit_model",
+    "graph_fingerprint",
+    "our_encoder",
+    "training_fingerprint",
+]
 
 Tracker = Callable[[Mapping[str, float], int], object]
 
@@ -264,6 +273,17 @@ def graph_fingerprint(graph: Graph) -> str:
     return digest.hexdigest()
 
 
+def training_fingerprint(split: Split, settings: Settings, seed: int) -> str:
+    """A digest of all that training sees; what is done at test time is no part of it."""
+    roles = (
+        *(split.train_targets, split.valid_targets, split.train_messages, split.valid_messages),
+        *(split.known_in_training, split.valid_negatives),
+    )
+    digests = [hashlib.blake2b(np.ascontiguousarray(r).data, digest_size=16).hexdigest() for r in roles]
+    marks = (graph_fingerprint(split.graph), *digests, seed, settings.to_toml())
+    return hashlib.blake2b(repr(marks).encode(), digest_size=16).hexdigest()
+
+
 def _trained(
     model: Model,
     data: TrainingData,
@@ -278,13 +298,7 @@ def _trained(
     """Run the loop with its checkpoints; raises StoppedError where it was asked to stop."""
     streams = Streams(seed, device)
     optimizer = build_optimizer(model, settings.training)
-    roles = (
-        *(split.train_targets, split.valid_targets, split.train_messages, split.valid_messages),
-        *(split.known_in_training, split.valid_negatives),
-    )
-    digests = [hashlib.blake2b(np.ascontiguousarray(r).data, digest_size=16).hexdigest() for r in roles]
-    marks = (graph_fingerprint(split.graph), split.protocol, *digests, seed, settings.to_toml())
-    fingerprint = hashlib.blake2b(repr(marks).encode(), digest_size=16).hexdigest()
+    fingerprint = f"{split.protocol}/{training_fingerprint(split, settings, seed)}"
     state = TrainingState()
     if hooks.resume and hooks.checkpoint is not None and hooks.checkpoint.exists():
         state = load_checkpoint(hooks.checkpoint, fingerprint, model, optimizer, streams)

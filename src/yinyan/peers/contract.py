@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -12,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from yinyan.defaults import ground
-from yinyan.fitting import Fitted, Hooks, embed_graph, fit_model, graph_fingerprint
+from yinyan.fitting import Fitted, Hooks, embed_graph, fit_model, training_fingerprint
 from yinyan.graph import Graph
 from yinyan.settings import Settings
 from yinyan.splits import Split
@@ -71,9 +70,10 @@ def trained(
     settings = ground(split.graph, len(split.train_targets)).settings.updated(changes)
     messages = message_graph(split.graph, split.test_messages, device)
     spared = 0.0
-    fits, digest = (task.fits, _training_digest(split, settings, task)) if build is None else (None, "")
-    if fits is not None and digest in fits:
-        fitted = fits[digest]
+    fits = task.fits if build is None else None
+    key = "" if fits is None else f"{device}/{training_fingerprint(split, settings, task.seed)}"
+    if fits is not None and key in fits:
+        fitted = fits[key]
         spared = fitted.seconds
         features = feature_tensor(split.graph.features, device)
         embeddings = embed_graph(fitted.model, features, messages, settings, task.seed)
@@ -84,24 +84,13 @@ def trained(
         embeddings = fitted.embeddings
         if fits is not None:
             fits.clear()
-            fits[digest] = fitted
+            fits[key] = fitted
 
     def score(pairs: Pairs) -> Scores:
         rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
         return score_pairs(fitted.model, embeddings, messages, rows)
 
     return Outcome(score, fitted.best_score, spared)
-
-
-def _training_digest(split: Split, settings: Settings, task: Task) -> str:
-    """Of all that training sees."""
-    marks = (graph_fingerprint(split.graph), settings.to_toml(), task.seed, task.device)
-    digest = hashlib.blake2b(repr(marks).encode(), digest_size=16)
-    seen = (split.train_targets, split.train_messages, split.known_in_training)
-    for array in (*seen, split.valid_targets, split.valid_messages, split.valid_negatives):
-        digest.update(repr(array.shape).encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
 
 
 def merged(first: Overrides, second: Overrides) -> dict[str, dict[str, Any]]:
