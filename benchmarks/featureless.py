@@ -8,6 +8,7 @@ roget        cross-references of Roget's thesaurus (networkx's examples)
 words        English words of five letters, linked if they differ in one (networkx's examples)
 reactions    metabolites and the reactions they take part in, E. coli model iJO1366 (cobra); bipartite
 ratings      people and the films they rated, MovieLens 100K (recbole); bipartite
+ratings15k   fifteen thousand of these, drawn at random
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import csv
 import gzip
 import itertools
+import random
 import subprocess
 import sys
 import tarfile
@@ -95,7 +97,9 @@ def main() -> None:
         with zipfile.ZipFile(cobra) as packed:
             write(folder / "reactions.csv", reactions(packed.read("cobra/data/iJO1366.xml.gz")))
         with zipfile.ZipFile(recbole) as packed:
-            write(folder / "ratings.csv", ratings(packed.read("recbole/dataset_example/ml-100k/ml-100k.inter")))
+            rated = sorted(set(ratings(packed.read("recbole/dataset_example/ml-100k/ml-100k.inter"))))
+            write(folder / "ratings.csv", rated)
+            write(folder / "ratings15k.csv", random.Random(7).sample(rated, 15_000))
 
 
 def write(path: Path, links: Iterable[Link]) -> None:

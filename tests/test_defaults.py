@@ -71,7 +71,25 @@ def test_the_size_of_a_step_is_told() -> None:
 
 @pytest.mark.parametrize(("links", "epochs"), [(300, 150), (10_000, 150), (100_000, 74), (50_000_000, 20)])
 def test_a_run_has_about_as_many_steps_whatever_the_size(links: int, epochs: int) -> None:
-    assert suggest(with_features(None), links).settings.training.epochs == epochs
+    assert suggest(with_features(5), links).settings.training.epochs == epochs
+
+
+@pytest.mark.parametrize(
+    ("links", "batch", "epochs"),
+    [(2, 1, 150), (100, 25, 150), (300, 25, 75), (10_000, 834, 75), (1_000_000, 16_384, 20)],
+)
+def test_without_features_steps_are_small(links: int, batch: int, epochs: int) -> None:
+    training = suggest(with_features(None), links).settings.training
+    assert (training.batch_size, training.epochs) == (batch, epochs)
+
+
+def test_a_dense_graph_without_features_learns_links_against_many_non_links() -> None:
+    graph = with_features(None)
+    sparse, dense = suggest(graph, 99), suggest(graph, 100)  # of 40 nodes: five neighbours each
+    assert sparse.settings.training.loss == ground(graph, 99).settings.training.loss
+    assert (dense.settings.training.loss, dense.settings.training.loss_negatives) == ("infonce", 8)
+    assert [reason.startswith("5 neighbours a node") for reason in dense.reasons].count(True) == 1
+    assert not any("neighbours a node" in reason for reason in sparse.reasons)
 
 
 def test_large_graphs_get_fewer_dimensions() -> None:
@@ -88,7 +106,7 @@ def test_large_graphs_get_fewer_dimensions() -> None:
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_every_choice_has_its_reason(kind: str) -> None:
     reasons = suggest(GRAPHS[kind](), 1000).reasons
-    assert len(reasons) == (4 if kind == "no features" else 3)
+    assert len(reasons) == (5 if kind == "no features" else 3)
     assert any(reason.startswith("sketches of 64: ") for reason in reasons)
     assert all(reason.strip() and "\n" not in reason for reason in reasons)
 
@@ -132,9 +150,8 @@ class TestManyLinks:
         assert (few.decoder.depth, many.decoder.depth) == (2, 3)
         assert many.encoder.sketch_size == few.encoder.sketch_size
 
-    @pytest.mark.parametrize("kind", ["no features", "few features"])
-    def test_other_graphs_keep_theirs(self, kind: str) -> None:
-        assert suggest(GRAPHS[kind](), 50_000) == ground(GRAPHS[kind](), 50_000)
+    def test_other_graphs_keep_theirs(self) -> None:
+        assert suggest(GRAPHS["few features"](), 50_000) == ground(GRAPHS["few features"](), 50_000)
 
     @pytest.mark.parametrize(("links", "batch", "epochs"), [(31_026, 2_069, 100), (1_000_000, 16_384, 25)])
     def test_the_step_is_told_once(self, links: int, batch: int, epochs: int) -> None:
@@ -146,3 +163,4 @@ class TestManyLinks:
         graph = with_features(300)
         assert ground(graph, 31_026).settings.training.loss == "paper"
         assert ground(graph, 31_026).settings.encoder == ground(graph, 3_000).settings.encoder
+        assert ground(with_features(None), 31_026).settings.training.loss == "paper"

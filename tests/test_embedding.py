@@ -161,6 +161,19 @@ def test_another_encoder_runs_as_ever() -> None:
     assert torch.equal(ours, theirs)
 
 
+def test_an_encoder_made_of_ours_runs_as_it_is_written(kernels: str) -> None:
+    class Doubled(Encoder):
+        def finish(self, y: Tensor) -> Tensor:
+            return 2 * super().finish(y)
+
+    plain = build()
+    doubled = Doubled(plain.settings, NODES, features().shape[1])
+    doubled.load_state_dict(plain.state_dict())
+    ours, theirs = both(doubled, features(), graph())
+    close(ours, theirs)
+    close(ours, 2 * both(plain, features(), graph())[0])
+
+
 def test_nothing_is_learned_from_it_and_nothing_is_changed() -> None:
     encoder, x = build(), features()
     before = {name: value.clone() for name, value in encoder.state_dict().items()}

@@ -21,6 +21,11 @@ _STEPS = 450  # of a whole run, about
 _MOST_EPOCHS, _FEWEST_EPOCHS = 150, 20
 _MANY = 10_000  # training links: between Cora's and Pubmed's, whose best settings differ
 _MANY_PARTS, _MANY_EPOCHS = 15, 100  # of such a graph
+_BARE_PARTS, _BARE_STEPS = 12, 900  # of a graph without features, unless parts get too small
+_SMALLEST_BATCH = 24  # so that the last part of an epoch is about as large as the others
+_DENSE = 5.0  # neighbours a node among the training links: sparse graphs are worse off with many non-links a link
+
+_Overrides = dict[str, dict[str, Any]]
 
 
 class Suggestion(NamedTuple):
@@ -33,11 +38,37 @@ class Suggestion(NamedTuple):
 def suggest(graph: Graph, num_targets: int) -> Suggestion:
     """Settings chosen by size and feature kind; `num_targets` is the number of training links."""
     settings, reasons = ground(graph, num_targets)
-    if not _describes(graph) or graph.num_nodes > _LARGE or num_targets < _MANY:
+    if graph.num_nodes > _LARGE:
         return Suggestion(settings, reasons)
-    batch = min(_LARGEST_BATCH, -(-num_targets // _MANY_PARTS))
-    epochs = max(_FEWEST_EPOCHS, min(_MANY_EPOCHS, round(_MANY_PARTS * _MANY_EPOCHS * batch / num_targets)))
-    overrides: dict[str, dict[str, Any]] = {
+    if graph.features is None and not graph.directed:
+        overrides, told = _without_features(graph, num_targets)
+    elif _describes(graph) and num_targets >= _MANY:
+        overrides, told = _with_many_links(num_targets)
+    else:
+        return Suggestion(settings, reasons)
+    return Suggestion(settings.updated(overrides), (*reasons[:-1], *told))
+
+
+def _without_features(graph: Graph, num_targets: int) -> tuple[_Overrides, tuple[str, ...]]:
+    """Small steps; and where nodes have neighbours enough, each link against eight non-links."""
+    parts = max(_PARTS, min(_BARE_PARTS, num_targets // _SMALLEST_BATCH))
+    batch, epochs = _schedule(num_targets, parts=parts, steps=_BARE_STEPS, most=_MOST_EPOCHS)
+    training: dict[str, Any] = {"batch_size": batch, "epochs": epochs, "evaluate_every": max(1, epochs // 35)}
+    told = [
+        f"{num_targets:,} training links: {batch:,} of them are hidden and predicted at each step, "
+        f"for {epochs} epochs at most"
+    ]
+    neighbours = 2 * num_targets / max(1, graph.num_nodes)
+    if neighbours >= _DENSE:
+        training |= {"loss": "infonce", "loss_negatives": 8}
+        told.insert(0, f"{neighbours:.0f} neighbours a node: enough to learn each link against eight non-links")
+    return {"training": training}, tuple(told)
+
+
+def _with_many_links(num_targets: int) -> tuple[_Overrides, tuple[str, ...]]:
+    """Little dropout, a deep decoder, and a loss that looks at the surest errors."""
+    batch, epochs = _schedule(num_targets, parts=_MANY_PARTS, steps=_MANY_PARTS * _MANY_EPOCHS, most=_MANY_EPOCHS)
+    overrides: _Overrides = {
         "encoder": {"feature_dropout": 0.3, "dropout": 0.1, "output_norm": False, "num_steps": 2, "step_size": 0.5},
         "decoder": {"depth": 3, "norm": True, "dropout": 0.1},
         "training": {
@@ -54,7 +85,13 @@ def suggest(graph: Graph, num_targets: int) -> Suggestion:
         f"{num_targets:,} training links: many enough for little dropout and a decoder of three layers; {batch:,} are "
         f"hidden and predicted at each step, for {epochs} epochs at most"
     )
-    return Suggestion(settings.updated(overrides), (*reasons[:-1], told))
+    return overrides, (told,)
+
+
+def _schedule(num_targets: int, *, parts: int, steps: int, most: int) -> tuple[int, int]:
+    """Links a step, one part of so many unless that is too large a batch, and epochs of about so many steps in all."""
+    batch = max(1, min(_LARGEST_BATCH, -(-num_targets // parts)))  # rounded up: no step for a link or two
+    return batch, max(_FEWEST_EPOCHS, min(most, round(steps * batch / max(1, num_targets))))
 
 
 def ground(graph: Graph, num_targets: int) -> Suggestion:
@@ -98,8 +135,7 @@ def ground(graph: Graph, num_targets: int) -> Suggestion:
         training |= {"node_order": "local"}
         reasons.append(f"{graph.num_nodes:,} nodes: neighbours are moved near each other in memory while training")
 
-    batch = max(1, min(_LARGEST_BATCH, -(-num_targets // _PARTS)))  # rounded up: no step for a link or two
-    epochs = max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, round(_STEPS * batch / max(1, num_targets))))
+    batch, epochs = _schedule(num_targets, parts=_PARTS, steps=_STEPS, most=_MOST_EPOCHS)
     training |= {"batch_size": batch, "epochs": epochs, "evaluate_every": max(1, epochs // 50)}
     reasons.append(
         f"{num_targets:,} training links: {batch:,} of them are hidden and predicted at each step, "

@@ -38,14 +38,15 @@ def embed_all(
     Layers, normalisation and `dtype` (a half-precision one halves what is returned) are applied by blocks of rows. The
     layers read Y(t) and write Y(t+1); f is computed block by block, and again for every layer after the second, unless
     it is held (a third buffer): `hold_f` decides, and without it whether f costs more than a layer. A base model whose
-    rows are not independent is held in any case. With a margin, or without compiled kernels, the encoder runs as ever.
+    rows are not independent is held in any case. With a margin, without compiled kernels, or
+    if it is an encoder of another kind, it runs as ever.
     """
     if not dtype.is_floating_point:
         raise SettingsError(f"'dtype' needs to be a floating-point type (got {dtype})")
     if block_rows < 1:
         raise SettingsError(f"'block_rows' needs to be a positive integer (got {block_rows})")
     with held_memory():
-        if not isinstance(encoder, Encoder) or not _can_stream(encoder, messages):
+        if type(encoder) is not Encoder or not _can_stream(encoder, messages):  # others may descend otherwise
             y = encoder(features, messages, negatives=negatives)
             return y.to(dtype)  # type: ignore[no-any-return]
         run = _Run(encoder, features, messages, negatives, block_rows)
