@@ -1,7 +1,7 @@
 """The same few candidates for every method, compared on validation links of the splits that are reported.
 
     python benchmarks/tuning.py --data cora citeseer --methods yinyan gae optimised-gae ncn ncnc
-    python benchmarks/tuning.py --data lastfm-friends collegemsg --methods gcn     # eight others: there are no features
+    python benchmarks/tuning.py --data lastfm-friends collegemsg --methods gcn     # ten others: there are no features
 
 Prints one line a candidate, and the best of each method and data set; the recipe `peers` holds what came of it. Test
 links are never scored here.
@@ -19,9 +19,11 @@ from typing import Any
 import torch
 
 from yinyan.datasets import load
+from yinyan.defaults import suggest
 from yinyan.peers import Task, method
 from yinyan.peers.contract import merged
 from yinyan.protocol import make_split
+from yinyan.splits import Split
 
 Settings = dict[str, dict[str, Any]]
 
@@ -37,6 +39,7 @@ _NARROW: Settings = {
     "encoder": {"embedding_size": 64, "dropout": 0.5},
     "decoder": {"depth": 2, "norm": False, "dropout": 0.5},
 }
+_SUGGESTED = ("batch_size", "epochs", "evaluate_every", "loss", "loss_negatives")
 _LITTLE: Settings = {"training": {"weight_decay": 0.05}}
 WITHOUT_FEATURES: dict[str, Settings] = {
     "own": _NARROW,
@@ -48,6 +51,15 @@ WITHOUT_FEATURES: dict[str, Settings] = {
     "deep, 256 dimensions in": _DEEP,
     "deep, little decay, 256 dimensions in": merged(_DEEP, _LITTLE),
 }
+
+
+def without_features(split: Split) -> dict[str, Settings]:
+    """All of these, and the deep ones with the steps and the loss that are suggested for ours."""
+    training = suggest(split.graph, len(split.train_targets)).settings.to_dict()["training"]
+    ours = {"training": {name: training[name] for name in _SUGGESTED}}
+    deep = ("deep", "deep, little decay")
+    taught = {f"{name}, taught as ours": merged(WITHOUT_FEATURES[name], ours) for name in deep}
+    return WITHOUT_FEATURES | taught
 
 
 def main() -> None:
@@ -65,7 +77,7 @@ def main() -> None:
     found = {(row["data"], row["method"], row["candidate"]): row["validation"] for row in kept}
     for data in options.data:
         split = make_split(load(data), "clean", options.seed)
-        candidates = WITHOUT_FEATURES if split.graph.features is None else CANDIDATES
+        candidates = without_features(split) if split.graph.features is None else CANDIDATES
         candidates = {name: candidates[name] for name in options.candidates or candidates}
         for name in options.methods:
             for candidate, settings in candidates.items():
