@@ -22,7 +22,6 @@ import variants
 from yinyan.datasets import load
 from yinyan.defaults import ground
 from yinyan.fitting import build_model
-from yinyan.peers.contract import merged
 from yinyan.protocol import make_split
 from yinyan.randomness import Streams
 from yinyan.settings import Settings
@@ -64,7 +63,7 @@ def costing(settings: Settings) -> tuple[Any, ...]:
 def models(split: Split, data: str, on: str) -> dict[str, Model]:
     """The base first, then each lever whose model is another one."""
     suggested = ground(split.graph, len(split.train_targets)).settings
-    base = merged(levers.BASES.get(data, {}), levers.LEVERS[on])
+    base = levers.changed(levers.BASES.get(data, {}), levers.LEVERS[on], suggested)
     usual, built = costing(suggested.updated(base)), {}
     for lever, change in levers.LEVERS.items():
         settings = suggested.updated(levers.changed(base, change, suggested))

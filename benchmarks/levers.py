@@ -197,12 +197,11 @@ def run(data: str, seed: int, lever: str, on: str, *, peer: str, bipartite: bool
     started = time.perf_counter()
     task = Task(split, seed, settings, "cpu")
     build = variants.VARIANTS.get(lever)
-    found, hits = None, {}
     try:
         outcome = method(peer)(task) if build is None else trained(task, build)
         found, hits = outcome.validation, head(outcome, split)
     except DivergedError:  # a result too
-        pass
+        found, hits = None, {}
     return {
         "data": loaded.name,
         "method": peer,
