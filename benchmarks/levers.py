@@ -146,6 +146,9 @@ LEVERS: dict[str, Change] = {
     "half batches": {"training": {"batch_size": 0.5}},
     "quarter batches": {"training": {"batch_size": 0.25}},
     "twice the epochs": {"training": {"epochs": 2.0}},
+    "constant rate": {"training": {"schedule": "constant"}},
+    "linear schedule": {"training": {"schedule": "linear"}},
+    "constant rate, longer averages": {"training": {"schedule": "constant", "averaging": 0.995}},
     "weights not averaged": {"training": {"averaging": 0.0}},
     "longer averages": {"training": {"averaging": 0.995}},
     "little decay": {"training": {"weight_decay": 0.05}},
@@ -163,6 +166,9 @@ LEVERS: dict[str, Change] = {
     "hard non-links": {},
     "gates": {},
     "core numbers": {},
+    # what the model is surest of, wrongly, teaches it (variants.py)
+    "mined non-links": {"training": {"loss_negatives": 48}},
+    "mined non-links, fewer candidates": {"training": {"loss_negatives": 12}},
 }
 _SHARES = ("batch_size", "epochs")  # given as shares of what is suggested
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from yinyan.batches import Pairs
 from yinyan.decoder import HadamardMLP, build_decoder
 from yinyan.descent import descend
 from yinyan.encoder import Encoder
@@ -33,6 +34,7 @@ _BETA = 0.5  # share of the last move that momentum keeps
 _SPREAD = 20.0  # of the curvatures that Chebyshev's steps are made for: largest over smallest
 _DEPTHS = (0, 1, 2, 4)  # steps that the quarters of the dimensions take
 _TOLERANCE, _ROUNDS = 1e-4, 100  # of conjugate gradients
+_MINED = 3  # of the non-links drawn for a link
 _CANDIDATES = 4  # non-links drawn for each that is kept as a hard one
 
 
@@ -264,6 +266,29 @@ class CoreEncoder(Encoder):
         self.sketches = CoreSketches(settings.sketch_size)
 
 
+class Mining(Model):
+    """Of the non-links drawn for a link, the three that the model is surest of teach it."""
+
+    def loss(
+        self,
+        pairs: Pairs,
+        messages: MessageGraph,
+        kind: str,
+        *,
+        hidden: Tensor | None = None,
+        drops: torch.Generator | None = None,
+    ) -> Tensor:
+        with torch.no_grad():
+            surest = self.logits(pairs.rows, pairs.non_links, messages, hidden=hidden).topk(_MINED).indices
+        mined = pairs.non_links.gather(1, surest[..., None].expand(-1, -1, 2))
+        return super().loss(pairs._replace(non_links=mined), messages, kind, hidden=hidden, drops=drops)
+
+
+def mining(settings: Settings, graph: Graph) -> Model:
+    own = builder(Encoder)(settings, graph)
+    return Mining(own.encoder, own.decoder)
+
+
 def core_numbers(pairs: Tensor, num_nodes: int) -> Tensor:
     """(n,) the largest k such that a node has k links among nodes that have k links among each other."""
     ends = torch.cat([pairs, pairs.flip(1)])
@@ -303,4 +328,6 @@ VARIANTS: dict[str, Build] = {
     "hard non-links": builder(HardNegatives),
     "gates": builder(Encoder, GatedMLP),
     "core numbers": builder(CoreEncoder, CoreMLP),
+    "mined non-links": mining,
+    "mined non-links, fewer candidates": mining,
 }
