@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from yinyan.batches import Pairs
 from yinyan.encoder import Encoder
 from yinyan.energy import gradient
 from yinyan.graph import Graph
 from yinyan.messages import MessageGraph
 from yinyan.settings import EncoderSettings, Settings
+from yinyan.training import Model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import variants
@@ -123,3 +125,18 @@ def test_decoders_of_rows_and_of_pairs_agree_and_are_symmetric(lever: str) -> No
     logits = model.decoder.of_pairs(y, pairs)
     torch.testing.assert_close(logits, model.decoder(y[pairs[:, 1]], y[pairs[:, 0]]))
     assert logits.std() > 0
+
+
+def test_mining_learns_from_the_surest_non_links() -> None:
+    graph = Graph.from_arrays(LINKS.numpy())
+    settings = Settings().updated({"encoder": {"inputs": "embeddings"}})
+    torch.manual_seed(0)
+    model = variants.VARIANTS["mined non-links"](settings, graph)
+    messages = MessageGraph.from_pairs(torch.from_numpy(graph.edges), graph.num_nodes)
+    y = model.encoder(None, messages)
+    drawn = torch.tensor([[[0, 2], [0, 4], [0, 5], [1, 3], [1, 4]]])
+    best = model.logits(y, drawn, messages)[0].argsort(descending=True)[:3]
+    mined, few = Pairs(y, LINKS[:1], drawn), Pairs(y, LINKS[:1], drawn[:, best])
+    plain = Model(model.encoder, model.decoder)
+    torch.testing.assert_close(model.loss(mined, messages, "paper"), plain.loss(few, messages, "paper"))
+    assert model.loss(mined, messages, "paper") > plain.loss(mined, messages, "paper")
