@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve-demo test lint format accuracy web clean
+.PHONY: demo serve-demo test lint format accuracy docs web clean
 
 # torch is installed by its pin first, so that no later step chooses another build of it
 $(BIN)/python:
@@ -12,7 +12,7 @@ $(BIN)/python:
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots,service]'
+	$(PIP) --editable '.[demo,service]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
@@ -41,6 +41,10 @@ format: $(VENV)/.dev
 
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
+
+# the pages of docs/reference, from docstrings, settings and commands; they are committed
+docs: $(VENV)/.dev
+	$(BIN)/python docs/make_reference.py
 
 # the page that `yinyan serve` shows; its built form is committed, so only who changes web/ needs node
 web: web/node_modules/.package-lock.json

@@ -19,7 +19,11 @@ import numpy as np
 import yinyan
 from yinyan.cli import main
 
-TINY = ("--epochs", "2", "--hidden-size", "8", "--decoder-width", "8", "--embedding-size", "8")
+TINY = tuple(
+    part
+    for text in ("training.epochs=2", "encoder.hidden_size=8", "decoder.width=8", "encoder.embedding_size=8")
+    for part in ("--set", text)
+)
 
 ODD = ["O'Neil, Ann", 'say "hi"', "line\nbreak", "🐼 panda", "Łódź", " padded ", "007", "7", "-5", "a;b"]
 MESSY = [*ODD, *(f"p{i}" for i in range(20))]

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from yinyan import native
+from yinyan.native import graph_kernels
 
 torch.set_num_threads(1)
 settings.register_profile(
@@ -29,7 +29,7 @@ def _one_seed() -> None:
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With the compiled kernels, and again without them."""
     if request.param == "plain":
-        monkeypatch.setattr(native, "library", lambda: None)
-    elif native.library() is None:
-        pytest.skip(f"no compiled kernels: {native.why_not()}")
+        monkeypatch.setattr(graph_kernels, "library", lambda: None)
+    elif graph_kernels.library() is None:
+        pytest.skip(f"no compiled kernels: {graph_kernels.why_not()}")
     return str(request.param)

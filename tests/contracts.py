@@ -13,16 +13,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.decoder import Decoder, build_decoder
 from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError
 from yinyan.graph import Graph
+from yinyan.model.decoder import Decoder, build_decoder
+from yinyan.model.sketches import sketch_width
 from yinyan.predictor import LinkPredictor
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.index import Index, build_index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import DecoderSettings
-from yinyan.sketches import sketch_width
 
 
 class DecoderContract:
@@ -188,8 +188,8 @@ TINY: dict[str, dict[str, Any]] = {
         "loss_sampler": "global",
         "mask_targets": True,
         "selection": "balanced",
-        "validation_share": 0.1,
-        "validation_negatives": 200,
+        "valid_share": 0.1,
+        "valid_negatives": 200,
         "evaluate_every": 1,
         "patience": 20,
         "inference_samples": 1,
@@ -435,15 +435,15 @@ class IndexContract:
         some = Graph.from_arrays(np.stack([np.full(3, hub), best], axis=1), ids=graph.ids)
         fresh = Index(some, self.decoder(), Snapshot.of(self.rows()), index.search, index.metadata)
         assert {f"n{row}" for row in best}.isdisjoint(fresh.recommend(f"n{hub}", 5).targets)
-        assert f"n{best[0]}" == fresh.recommend(f"n{hub}", 1, known=True).targets[0]
+        assert f"n{best[0]}" == fresh.recommend(f"n{hub}", 1, exclude_known=False).targets[0]
 
     def test_candidates_can_be_restricted(self, index: Index) -> None:
         few = [f"n{row}" for row in range(40, 60)]
-        assert set(index.recommend("n2", 50, among=few, known=True).targets) == set(few)
+        assert set(index.recommend("n2", 50, among=few, exclude_known=False).targets) == set(few)
         for where in (lambda node: int(node[1:]) % 3 == 0, np.arange(self.count) % 3 == 0):
             found = index.recommend(["n2", "n8"], 7, where=where)
             assert len(found) == 14 and all(int(target[1:]) % 3 == 0 for target in found.targets)
-        both = index.recommend("n2", 30, among=few, where=lambda node: node < "n45", known=True)
+        both = index.recommend("n2", 30, among=few, where=lambda node: node < "n45", exclude_known=False)
         assert set(both.targets) == {"n40", "n41", "n42", "n43", "n44"}
         assert len(index.recommend("n2", 5, among=[])) == len(index.recommend([], 5)) == 0
         with pytest.raises(InputError, match="3,000 booleans"):
@@ -513,7 +513,7 @@ class IndexContract:
         tied = found.rows[np.isin(found.rows, [before[0], 77, self.count])]
         assert tied.tolist() == sorted(tied.tolist()), "equal scores in the order of rows"
         assert index.recommend("n5", 3).targets, "a row without an id is nobody's recommendation"
-        assert len(index.recommend("n5", self.count, known=True)) == self.count - 1
+        assert len(index.recommend("n5", self.count, exclude_known=False)) == self.count - 1
         with pytest.raises(InputError, match="row 3,001 is missing"):
             index.update([self.count + 2], y[:1])
         with pytest.raises(InputError, match="needs the shape"):

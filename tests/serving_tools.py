@@ -6,26 +6,29 @@ import contextlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
+import pytest
 import torch
 import uvicorn
 
-from yinyan import LinkPredictor
+from yinyan import Graph, LinkPredictor
 from yinyan.cli import main
+from yinyan.retrieval import budgets, index
 from yinyan.service.app import create_app
+from yinyan.service.context import Room
 from yinyan.service.options import Limits, Options
-from yinyan.service.room import Room
 from yinyan.service.serving import uvicorn_settings
 
 TINY = {
@@ -77,7 +80,7 @@ def served(model: Path, *, limits: Limits | None = None, **options: Any) -> Iter
 
 
 _FORKS = multiprocessing.get_context("forkserver")  # imports once, and not for every process again
-_FORKS.set_forkserver_preload(["yinyan.service.serving", "yinyan.cli", "yinyan.shell"])
+_FORKS.set_forkserver_preload(["yinyan.service.serving", "yinyan.cli", "yinyan.cli.common"])
 
 
 def _run(arguments: list[str], errors: str) -> None:
@@ -89,14 +92,20 @@ def _run(arguments: list[str], errors: str) -> None:
     main(arguments)
 
 
+def run_without_recall(arguments: list[str], errors: str) -> None:
+    """As `_run`, in a process in which `auto` builds lists of small graphs, and no effort finds much."""
+    index._EXACT_BELOW, budgets._MOST_CANDIDATES = 100, 200  # type: ignore[misc]
+    _run(arguments, errors)
+
+
 class Child:
     """A service in a process of its own, started by the command line."""
 
-    def __init__(self, model: Path, *flags: str) -> None:
+    def __init__(self, model: Path, *flags: str, run: Callable[[list[str], str], None] = _run) -> None:
         self.port = free_port()
         self.errors = model.parent / f"errors-{self.port}.txt"
         arguments = ["serve", str(model), "--port", str(self.port), *flags]
-        self.process = _FORKS.Process(target=_run, args=(arguments, str(self.errors)))
+        self.process = _FORKS.Process(target=run, args=(arguments, str(self.errors)))
         self.process.start()
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=20)
 
@@ -134,3 +143,28 @@ class Child:
 def access_lines(model: Path) -> list[dict[str, Any]]:
     lines = (model.parent / "access.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of saved models: 'plain' with text ids, 'mixed' with ids of both types."""
+    folder = tmp_path_factory.mktemp("models")
+    texts = [f"n{i:02d}" for i in range(40)]
+    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=texts)).save(folder / "plain")
+    odd: list[Any] = [7, "7", "007", "a/b", "ä?#", "", *range(100, 134)]
+    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=odd)).save(folder / "mixed")
+    return folder
+
+
+@pytest.fixture
+def model(models: Path, tmp_path: Path) -> Path:
+    """A copy of the plain model, to be changed."""
+    shutil.copytree(models / "plain", tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def mixed(models: Path, tmp_path: Path) -> Path:
+    """A copy of the model with mixed ids."""
+    shutil.copytree(models / "mixed", tmp_path / "mixed")
+    return tmp_path / "mixed"

@@ -10,20 +10,15 @@ import numpy as np
 import pytest
 
 from contracts import planted_graph, tiny
-from yinyan import protocol
+from yinyan import evaluation
 from yinyan.auditing import audit
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import InputError, LeakError, SettingsError
-from yinyan.fitting import Fitted, Hooks
-from yinyan.graph import Graph
-from yinyan.metrics import roc_auc
-from yinyan.peers import METHODS, Outcome, Task, contract, method
-from yinyan.peers.heuristics import common_neighbours
-from yinyan.predictor import LinkPredictor
-from yinyan.protocol import (
+from yinyan.evaluation import (
     PROTOCOLS,
     Evaluation,
     Protocol,
+    Ranking,
     SeedResult,
     evaluate,
     evaluate_seed,
@@ -33,10 +28,17 @@ from yinyan.protocol import (
     mean_and_spread,
     negatives_in_words,
 )
+from yinyan.graph import Graph
+from yinyan.metrics import roc_auc
+from yinyan.model.fitted import Fitted
+from yinyan.peers import METHODS, Outcome, Task, contract, method
+from yinyan.peers.heuristics import common_neighbours
+from yinyan.predictor import LinkPredictor
 from yinyan.reproduce.stand_ins import stand_in
 from yinyan.splits import Split, random_split
+from yinyan.training.hooks import Hooks
 
-METRICS = {"hits@1", "mrr", "auc", "ap"}  # few non-links, so a small K
+METRICS = {"hits@1", "mrr", "auc", "ap"}  # few negatives, so a small K
 HEURISTICS = [name for name, card in METHODS.items() if card.family == "heuristic"]
 
 
@@ -133,13 +135,13 @@ def test_heuristics_see_the_messages_of_test_time_only(graph: Graph, name: str, 
 
 
 def test_the_model_sees_no_test_link(one: Evaluation, several: Evaluation) -> None:
-    for evaluation in (one, several):
-        for result in evaluation.results:
+    for found in (one, several):
+        for result in found.results:
             assert result.model is not None and result.split is not None
             fitted = result.model.fitted_
             assert not fitted.graph.has_edges(result.split.test_targets).any()
             messages = fitted.graph.with_edges(fitted.message_edges)
-            assert messages.has_edges(result.split.valid_targets).all() == (evaluation.protocol == "clean+val")
+            assert messages.has_edges(result.split.valid_targets).all() == (found.protocol == "clean+val")
 
 
 @pytest.fixture
@@ -181,7 +183,7 @@ def test_a_peer_gets_the_split_the_seed_and_the_settings(
         asked.append(task)
         return Outcome(lambda pairs: pairs.sum(axis=1).astype(np.float64))
 
-    monkeypatch.setattr(protocol, "method", lambda name: peer)
+    monkeypatch.setattr(evaluation, "method", lambda name: peer)
     found = evaluate(graph, seeds=[2, 3], peers=["gcn"], model=model)
     assert [task.seed for task in asked] == [2, 3]
     assert [task.split for task in asked] == [result.split for result in found.results]
@@ -306,16 +308,16 @@ class TestData:
 class TestWords:
     def test_non_links(self, graph: Graph) -> None:
         split = random_split(graph, seed=0)
-        assert negatives_in_words(split) == f"{len(split.test_targets)} shared non-links"
+        assert negatives_in_words(split) == f"{len(split.test_targets)} shared negatives"
         own = make_split(stand_in("heart-citeseer"), "official", 0)
-        assert negatives_in_words(own) == "25 non-links of each link's own"
+        assert negatives_in_words(own) == "25 own negatives per link"
 
     @pytest.mark.parametrize(
         ("seeds", "words"), [((3,), "seed 3"), ((2, 3, 4), "seeds 2-4"), ((0, 2), "seeds 0, 2"), ((1, 0), "seeds 1, 0")]
     )
     def test_a_protocol_in_full(self, seeds: tuple[int, ...], words: str) -> None:
-        told = str(Protocol("cora", "clean", "1,055 shared non-links", "hits@100", seeds))
-        assert told == f"cora / clean / 1,055 shared non-links / hits@100 / {words}"
+        told = str(Protocol("cora", "clean", "1,055 shared negatives", "hits@100", seeds))
+        assert told == f"cora / clean / 1,055 shared negatives / hits@100 / {words}"
 
     def test_mean_and_spread(self) -> None:
         assert mean_and_spread([0.5]) == "0.5000"
@@ -337,10 +339,58 @@ def test_results_print_without_their_models(one: Evaluation) -> None:
 
 @pytest.mark.parametrize(("count", "k"), [(500, 100), (499, 10), (50, 10), (49, 1), (1, 1)])
 def test_a_small_sample_of_non_links_gets_a_small_k(count: int, k: int) -> None:
-    constant = protocol.figures_of(np.zeros(5), np.zeros(count))
+    constant = evaluation.figures_of(np.zeros(5), np.zeros(count))
     assert constant[f"hits@{k}"] == 0  # a constant scorer never looks good
 
 
 def test_only_graphs_are_evaluated() -> None:
     with pytest.raises(InputError, match=r"needs a yinyan\.Graph \(got list\)"):
         evaluate([(0, 1)])  # type: ignore[arg-type]
+
+
+class TestRanking:
+    """Full ranking: the test links of some nodes among the best of all nodes."""
+
+    def test_equals_brute_force(self, graph: Graph) -> None:
+        split = make_split(graph, "clean", 0)
+        table = np.random.default_rng(0).normal(size=(graph.num_nodes, graph.num_nodes))
+        ranking = Ranking(k=3, sources=10_000)
+        hidden = {(int(a), int(b)) for a, b in split.test_targets} | {(int(b), int(a)) for a, b in split.test_targets}
+        known = {(int(a), int(b)) for a, b in graph.edges[split.test_messages]}
+        found = 0
+        for a in {a for a, _ in hidden}:
+            others = [b for b in range(graph.num_nodes) if b != a and (a, b) not in known and (b, a) not in known]
+            best = sorted(others, key=lambda b: -table[a, b])[:3]
+            found += sum((a, b) in hidden for b in best)
+        assert ranking.recall(lambda pairs: table[pairs[:, 0], pairs[:, 1]], split) == pytest.approx(
+            found / len(hidden)
+        )
+        assert {(int(a), int(b)) for a, b in ranking.held_out(split)} == hidden
+
+    def test_equal_scores_find_nothing(self, graph: Graph) -> None:
+        split = make_split(graph, "clean", 0)
+        assert Ranking(k=3).recall(lambda pairs: np.zeros(len(pairs)), split) == 0
+        assert Ranking(k=graph.num_nodes).recall(lambda pairs: np.zeros(len(pairs)), split) == 1
+
+    def test_the_seed_draws_the_nodes(self, graph: Graph) -> None:
+        split = make_split(graph, "clean", 0)
+        few = Ranking(sources=5).held_out(split)
+        assert len(np.unique(few[:, 0])) == 5
+        assert np.array_equal(few, Ranking(sources=5).held_out(split))
+        assert not np.array_equal(few, Ranking(sources=5).held_out(make_split(graph, "clean", 1)))
+
+    def test_ends_of_different_kinds_are_asked_from_one_side(self) -> None:
+        rows = [(u, i) for u in range(12) for i in range(8) if (u + i) % 3]
+        table = {"user": [f"u{u}" for u, _ in rows], "item": [f"i{i}" for _, i in rows]}
+        split = make_split(Graph.from_table(table, bipartite=True), "clean", 0)
+        assert np.array_equal(np.sort(Ranking().held_out(split), axis=0), np.sort(split.test_targets, axis=0))
+        assert Ranking(k=8).recall(lambda pairs: np.zeros(len(pairs)), split) == 1  # eight items at most
+
+    def test_ours_and_every_peer_are_measured_alike(self, graph: Graph, model: LinkPredictor) -> None:
+        result = evaluate_seed(graph, protocol="clean", seed=0, peers=("cn", "mlp"), model=model, ranking=Ranking(k=3))
+        assert list(result.found) == ["yinyan", "cn", "mlp"]
+        assert result.model is not None and result.split is not None
+        assert result.found["yinyan"] == Ranking(k=3).recall(result.model.score_rows, result.split)
+        twice = Evaluation("graph", "clean", (result, replace(result, found={**result.found, "cn": 1.0})))
+        assert twice.found()["cn"] == pytest.approx((result.found["cn"] + 1) / 2)
+        assert evaluate_seed(graph, protocol="clean", seed=0, peers=(), model=model).found == {}

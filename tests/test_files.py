@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from safetensors import SafetensorError
 
 from yinyan import files
 from yinyan.errors import StoreError
-from yinyan.files import atomic_path, system_errors, write_error, write_text
+from yinyan.files import atomic_path, locked, system_errors, write_error, write_text
 
 
 def test_text_arrives_whole(tmp_path: Path) -> None:
@@ -108,3 +110,24 @@ def test_the_system_speaks_through_safetensors() -> None:
     assert caught.value.errno == errno.ENOSPC
     with pytest.raises(SafetensorError, match="duplicate"), system_errors():
         raise SafetensorError("duplicate names")
+
+
+def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    inside, most = 0, 0
+
+    def work(_: int) -> None:
+        nonlocal inside, most
+        with locked(tmp_path / ".lock"):
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.005)
+            inside -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(12)))
+    assert most == 1 and inside == 0
+
+
+def test_a_lock_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="its folder does not exist"), locked(tmp_path / "nowhere" / ".lock"):
+        pass

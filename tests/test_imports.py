@@ -12,87 +12,41 @@ from typing import NamedTuple
 import pytest
 
 import yinyan
+from contracts import planted_graph, tiny
+from yinyan import LinkPredictor
 
 ROOT = Path(yinyan.__file__).parent
 
-# A module may import from its own layer and from those above it in this list. A new file has to be given its place.
-LAYERS: tuple[frozenset[str], ...] = tuple(
-    frozenset(layer.split())
-    for layer in (
-        "yinyan errors wording",
-        "settings files parts allocation compiling ranges",
+# Imports point left: a room may import from itself, from the rooms of its own step and of those before it. The first
+# dotted part of a module's name is its room.
+ORDER: tuple[frozenset[str], ...] = tuple(
+    frozenset(step.split())
+    for step in (
+        "yinyan errors",
+        "text deprecation",
+        "files settings",
         "native",
         "randomness",
-        "columns csv_files tables id_columns ids edge_lists feature_matrix feature_columns features node_tables",
         "graph",
-        "graph_tables graph_sources",
-        "descent propagation sampling block_sampling energy messages",
-        "clusters ordering splits metrics ranking bootstrap",
-        "progress",
-        "sketches",
-        "encoder decoder losses",
-        "embedding row_lists live_rows refreshing completion spectra",
-        "histories",
-        "batches",
+        "sampling",
+        "splits metrics",
+        "model",
+        "results progress",
         "training",
-        "tensors checkpoint calibration explanation free_memory memory memory_check results",
-        "retrieval retrieval.cells retrieval.kernels retrieval.snapshot",
-        "retrieval.lists retrieval.screening",
-        "retrieval.folding",
-        "retrieval.exact retrieval.queries",
-        "retrieval.asking retrieval.probing",
-        "retrieval.budgets retrieval.flashlight retrieval.mining retrieval.mips",
-        "retrieval.index",
-        "retrieval.index_store",
-        "fitting extension defaults",
-        "datasets datasets.archives datasets.bundled datasets.collegemsg datasets.dataset datasets.digests "
-        "datasets.download datasets.heart datasets.loading datasets.ogb datasets.ogb_files datasets.pickles "
-        "datasets.places datasets.planetoid datasets.seal datasets.sources",
-        "auditing auditing.files auditing.findings auditing.link_checks auditing.material auditing.negative_checks",
-        "card store",
+        "retrieval store datasets",
+        "auditing live",
         "predictor",
-        "peers.heuristics peers.matrices peers.neighbours peers.walk_sums peers.walks",
-        "peers.contract peers.layered",
-        "peers.classical peers.factorisation peers.gae peers.gcn_negatives peers.gnn peers.knowledge peers.mlp "
-        "peers.ncn peers.node2vec peers.ours",
-        "peers peers.registry",
-        "bulk protocol",
-        "reproduce.recipe",
-        "reproduce.running reproduce.stand_ins reproduce.measuring reproduce.tables reproduce.plots",
-        "reproduce reproduce.pages",
-        "reporting.colours reporting.content reporting.curves reporting.layout reporting.markup reporting.spelling",
-        "reporting.canvas reporting.style",
-        "reporting.charts reporting.map_chart",
-        "reporting.recommended_section reporting.result_section reporting.told_apart_section "
-        "reporting.training_section",
-        "reporting.page",
-        "reporting",
-        "evidence",
-        "demo doctor",
-        "client",
-        "service service.schemas service.options service.row_sets service.vectors service.names service.keys "
-        "service.search service.metrics",
-        "service.labels service.structure",
-        "service.change_log service.renewal",
-        "service.moment",
-        "service.finding service.live service.questions service.browsing service.model_page",
-        "service.problems",
-        "service.working service.limits",
-        "service.room",
-        "service.app service.protocol",
-        "service.serving",
-        "flags",
-        "shell research hosting retrieving",
+        "peers",
+        "evaluation",
+        "reproduce reporting",
+        "service",
         "cli",
         "__main__",
     )
 )
 
-# Upward imports that are meant, each within a function or for the type checker only.
+# Imports that point right and are meant, each within a function or for the type checker only.
 EXCEPTIONS = {
-    ("graph", "graph_tables"): "Graph.from_table is a constructor of Graph and needs Graph itself",
-    ("graph", "graph_sources"): "so are from_arrays, from_networkx, from_scipy and from_pyg",
-    ("retrieval.index", "retrieval.index_store"): "Index.save writes what load_index reads",
     ("yinyan", "*"): "the package's public names, loaded on first use",
 }
 
@@ -143,25 +97,28 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[str]:
             yield whole.removeprefix("yinyan.")
 
 
+def room(name: str) -> str:
+    return name.partition(".")[0]
+
+
 def place(name: str) -> int:
-    return next(number for number, layer in enumerate(LAYERS) if name in layer)
+    return next(number for number, step in enumerate(ORDER) if room(name) in step)
 
 
 def excepted(found: Import) -> bool:
     return not found.eager and ((found.importer, found.imported) in EXCEPTIONS or (found.importer, "*") in EXCEPTIONS)
 
 
-def test_every_file_has_its_place_and_every_place_its_file() -> None:
-    listed = [name for layer in LAYERS for name in sorted(layer)]
-    assert len(listed) == len(set(listed)), "a module is listed twice"
-    assert set(FILES) - set(listed) == set(), "give new files their layer in LAYERS"
-    assert set(listed) - set(FILES) == set(), "these are gone: strike them from LAYERS"
+def test_every_room_has_its_place_and_every_place_its_room() -> None:
+    listed = [name for step in ORDER for name in sorted(step)]
+    assert len(listed) == len(set(listed)), "a room is listed twice"
+    assert {room(name) for name in FILES} == set(listed), "give a new room its place in ORDER, strike one that is gone"
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_import_points_upward(name: str) -> None:
     upward = [
-        f"{found.importer} (line {found.line}) imports {found.imported}, which stands above it"
+        f"{found.importer} (line {found.line}) imports {found.imported}, which stands to its right"
         for found in imports_of(name)
         if place(found.imported) > place(found.importer) and not excepted(found)
     ]
@@ -182,25 +139,27 @@ def test_the_exceptions_are_still_needed() -> None:
 def test_upward_imports_would_be_seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "energy.py"
     file.write_text(
-        "import yinyan.encoder\nfrom yinyan import cli, __version__\n"
+        "import yinyan.training.loop\nfrom yinyan import cli, __version__\n"
         "if TYPE_CHECKING:\n    from yinyan.predictor import LinkPredictor\n"
-        "def f():\n    from yinyan.training import train\n"
+        "def f():\n    from yinyan.training.loop import train\n"
     )
-    monkeypatch.setitem(FILES, "energy", file)
-    found = list(imports_of("energy"))
+    monkeypatch.setitem(FILES, "model.energy", file)
+    found = list(imports_of("model.energy"))
     assert [(f.imported, f.eager) for f in found] == [
-        ("encoder", True),
+        ("training.loop", True),
         ("cli", True),
         ("yinyan", True),
         ("predictor", False),
-        ("training", False),
+        ("training.loop", False),
     ]
-    with pytest.raises(AssertionError, match=r"energy \(line 1\) imports encoder"):
-        test_no_import_points_upward("energy")
+    with pytest.raises(AssertionError, match=r"model\.energy \(line 1\) imports training\.loop"):
+        test_no_import_points_upward("model.energy")
 
 
 def test_no_module_imports_itself_in_a_circle() -> None:
     needs = {name: {f.imported for f in imports_of(name) if f.eager} - {"yinyan"} for name in FILES}
+    # a room's own files may import each other; its __init__ only gathers what they offer
+    needs = {name: {n for n in found if n != room(name)} for name, found in needs.items()}
     done: set[str] = set()
 
     def visit(name: str, path: tuple[str, ...]) -> None:
@@ -227,6 +186,38 @@ def test_importing_the_package_imports_neither_torch_nor_numpy() -> None:
     assert loaded & {"torch", "numpy", "pyarrow", "typer", "yinyan.graph"} == set()
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    LinkPredictor(**tiny(training={"epochs": 1})).fit(planted_graph()).save(folder)
+    return folder
+
+
+ASKING = {
+    "predictor": "import yinyan; m = yinyan.LinkPredictor.load({0!r}); m.recommend(0); m.score((0, 1)); m.embed(0); "
+    "m.predict_proba((0, 1)); m.explain(0, 1); m.similar(0); m.best_links(3); m.embed_new(None, None, [(0, 1)]); "
+    "m.index('exact', k=3)",
+    "service": "from yinyan.service import questions as q, serving; from yinyan.service.options import Options; "
+    "room = serving.Room(Options({0!r})); serving.create_app(room); q.score(room.now, [(0, 1)]); "
+    "q.recommend(room.now, q.Wish([0])); q.explain(room.now, [(0, 1)]); q.embed(room.now, [0]); "
+    "room.keeper.submit({{'kind': 'add_nodes', 'nodes': [{{'id': 'x', 'neighbours': [0]}}]}}).result(20); "
+    "q.similar(room.now, ['x'], 3); room.close()",
+    "command line": "from typer.testing import CliRunner; from yinyan.cli.app import app; "
+    "done = [CliRunner().invoke(app, c) for c in (['recommend', {0!r}, '0'], ['explain', {0!r}, '0', '1'], "
+    "['similar', {0!r}, '0'], ['serve', '--help'])]; sys.exit(1) if any(d.exit_code for d in done) else None",
+}
+
+
+@pytest.mark.parametrize("who", ASKING)
+def test_asking_never_imports_the_training_loop(saved: Path, who: str) -> None:
+    loaded = _loaded_after(ASKING[who].format(str(saved)))
+    assert "yinyan.retrieval.questions" in loaded
+    assert {name for name in loaded if name.startswith("yinyan.training.")} <= {
+        "yinyan.training.hooks",
+        "yinyan.training.fingerprints",  # which only name what training reads
+    }
+
+
 def test_optional_packages_are_not_needed_to_import_every_module() -> None:
     names = ["yinyan", *(f"yinyan.{name}" for name in FILES if name not in ("yinyan", "__main__"))]
     loaded = _loaded_after("import " + ", ".join(names))
@@ -249,7 +240,8 @@ def test_public_names_resolve() -> None:
 def test_listed_names_exist(name: str) -> None:
     module = __import__(f"yinyan.{name}" if name != "yinyan" else name, fromlist=["_"])
     listed = getattr(module, "__all__", [])
-    assert listed or name in ("retrieval", "service"), "say what is public in __all__"
+    is_room = FILES[name].name == "__init__.py"
+    assert listed or is_room, "say what is public in __all__"
     assert [entry for entry in listed if not hasattr(module, entry)] == []
 
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import PredictorContract, planted_graph, tiny
+from yinyan import predictor as predictor_module
 from yinyan.errors import (
     DivergedError,
     InputError,
@@ -27,7 +28,7 @@ from yinyan.errors import (
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, TrainingSettings
-from yinyan.splits import random_split
+from yinyan.splits import Split, random_split
 
 
 def bipartite_graph(ids: Any = None) -> Graph:
@@ -140,8 +141,25 @@ def test_a_setting_of_a_settings_object_can_be_set() -> None:
 
 
 def test_unknown_parameters_are_refused() -> None:
-    with pytest.raises(SettingsError, match=r"'colour' is not a parameter of LinkPredictor \(it has encoder, decoder"):
+    with pytest.raises(SettingsError, match=r"colour: unknown setting \(nearest: "):
         LinkPredictor().set_params(colour="red")
+
+
+def test_settings_may_stand_without_their_group() -> None:
+    model = LinkPredictor(num_steps=3, epochs=2, encoder={"hidden_size": 8})
+    assert model.encoder == {"hidden_size": 8, "num_steps": 3}
+    assert model.training == {"epochs": 2}
+    assert model.set_params(num_steps=1).encoder == {"hidden_size": 8, "num_steps": 1}
+    assert LinkPredictor(**model.get_params(deep=False)).get_params() == model.get_params()
+    fitted = LinkPredictor(**tiny(), depth=3).fit(planted_graph()).fitted_
+    assert fitted.settings.decoder.depth == 3
+
+
+def test_a_setting_of_two_groups_needs_its_group() -> None:
+    with pytest.raises(SettingsError, match=r"dropout: a setting of encoder and of decoder \(write encoder="):
+        LinkPredictor(dropout=0.1)
+    with pytest.raises(SettingsError, match=r"num_step: unknown setting \(nearest: 'num_steps'\)"):
+        LinkPredictor(num_step=3)
     with pytest.raises(SettingsError, match=r"encoder\.num_stepz: unknown setting \(nearest: 'num_steps'\)"):
         LinkPredictor(encoder={"num_stepz": 3}).fit(planted_graph())
 
@@ -163,7 +181,7 @@ VERBS: dict[str, Callable[[LinkPredictor], object]] = {
     "predict_proba": lambda model: model.predict_proba((0, 1)),
     "explain": lambda model: model.explain(0, 1),
     "embed": lambda model: model.embed(0),
-    "embed_new": lambda model: model.embed_new(None, [(0, 1)]),
+    "embed_new": lambda model: model.embed_new(None, None, [(0, 1)]),
     "extended": lambda model: model.extended(["new"], None, [("new", 1)]),
     "save": lambda model: model.save("nowhere"),
     "graph_": lambda model: model.graph_,
@@ -211,7 +229,6 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("encoder", "inputs", "random"),
     ("encoder", "hidden_size", 12),
     ("encoder", "embedding_size", 5),
-    ("encoder", "table_start", "spectral"),
     ("encoder", "num_layers", 2),
     ("encoder", "sign_hops", 1),
     ("encoder", "num_steps", 1),
@@ -238,8 +255,6 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("decoder", "dropout", 0.0),
     ("training", "epochs", 2),
     ("training", "batch_size", 40),
-    ("training", "updates_per_propagation", 2),
-    ("training", "clusters", 3),
     ("training", "learning_rate", 0.02),
     ("training", "weight_decay", 0.1),
     ("training", "schedule", "constant"),
@@ -249,7 +264,7 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("training", "loss_negatives", 1),
     ("training", "loss_sampler", "source"),
     ("training", "mask_targets", False),
-    ("training", "validation_share", 0.3),
+    ("training", "valid_share", 0.3),
     ("training", "evaluate_every", 3),
     ("training", "averaging", 0.9),
 ]
@@ -286,9 +301,8 @@ def test_no_setting_is_forgotten() -> None:
     """A new setting needs a line above, or a test of its own that is named here."""
     tested = {(group, name) for group, name, _ in OTHER_VALUES}
     tested |= {("decoder", "directed_maps"), ("decoder", "allow_symmetric")}  # test_direction_can_be_given_up
-    tested |= {("training", "clusters_per_step")}  # test_clusters.TestTraining
     tested |= {("training", "patience")}  # test_patience_stops_early
-    tested |= {("training", "validation_negatives")}  # test_validation_negatives_are_as_many_as_asked
+    tested |= {("training", "valid_negatives")}  # test_validation_negatives_are_as_many_as_asked
     tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged
     tested |= {("training", "selection")}  # test_the_selection_chooses_the_epoch
     tested |= {("training", "keep")}  # test_the_last_weights_can_be_kept
@@ -296,7 +310,6 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "node_order")}  # test_nodes_may_stand_in_another_order_while_training
     tested |= {("training", "refuse_oversize")}  # test_memory.test_a_refusal_can_be_waived
     tested |= {("encoder", "storage"), ("encoder", "recompute")}  # test_encoder.TestStorage
-    tested |= {("encoder", f"table_{name}") for name in ("missing", "shrinkage", "ridge")}  # test_completion
     tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}
 
@@ -347,7 +360,7 @@ def test_the_selection_chooses_the_epoch(selection: str) -> None:
 
 def test_validation_negatives_are_as_many_as_asked() -> None:
     for count in (50, 120):
-        fitted = LinkPredictor(**tiny(training={"validation_negatives": count})).fit(planted_graph()).fitted_
+        fitted = LinkPredictor(**tiny(training={"valid_negatives": count})).fit(planted_graph()).fitted_
         assert len(fitted.valid_scores[1]) == count
 
 
@@ -377,7 +390,7 @@ def test_devices_are_checked() -> None:
 
 
 def test_a_settings_object_fixes_its_group() -> None:
-    whole = TrainingSettings(epochs=2, batch_size=30, validation_negatives=100)
+    whole = TrainingSettings(epochs=2, batch_size=30, valid_negatives=100)
     fitted = LinkPredictor(**tiny() | {"training": whole}).fit(planted_graph()).fitted_
     assert fitted.settings.training == whole
 
@@ -423,7 +436,7 @@ def test_recommend_equals_brute_force(model: LinkPredictor, data: st.DataObject)
     k = data.draw(st.integers(1, 50))
     known = data.draw(st.booleans())
     linked = {pair for a, b in graph.edges.tolist() for pair in ((a, b), (b, a))}
-    found = model.recommend(nodes, k, among=among, known=known)
+    found = model.recommend(nodes, k, among=among, exclude_known=not known)
     everyone = range(graph.num_nodes) if among is None else sorted(set(among))
     place = 0
     for node in nodes:
@@ -442,7 +455,7 @@ def test_recommend_equals_brute_force(model: LinkPredictor, data: st.DataObject)
 def test_known_links_only_on_request(model: LinkPredictor) -> None:
     neighbours = set(model.graph_.neighbours(0).tolist())
     assert not neighbours & set(model.recommend(0, k=100).targets)
-    assert neighbours <= set(model.recommend(0, k=100, known=True).targets)
+    assert neighbours <= set(model.recommend(0, k=100, exclude_known=False).targets)
     assert len(model.recommend(0, k=100)) == 40 - 1 - len(neighbours)
 
 
@@ -527,8 +540,8 @@ def test_text_and_integers_are_different_nodes() -> None:
 
 def test_bipartite_candidates_come_from_the_other_side() -> None:
     model = LinkPredictor(**tiny()).fit(bipartite_graph())
-    assert set(model.recommend(0, k=50, known=True).targets) == set(range(15, 40))
-    assert set(model.recommend(20, k=50, known=True).targets) == set(range(15))
+    assert set(model.recommend(0, k=50, exclude_known=False).targets) == set(range(15, 40))
+    assert set(model.recommend(20, k=50, exclude_known=False).targets) == set(range(15))
     assert len(model.recommend(0, k=50, among=range(15))) == 0
 
 
@@ -645,3 +658,16 @@ def test_layers_that_run_away_are_refused_unless_asked_for() -> None:
         LinkPredictor(**tiny(**wild)).fit(planted_graph())
     accepting = LinkPredictor(**tiny(**wild, training={"refuse_runaway": False})).fit(planted_graph())
     assert np.isfinite(accepting.embeddings_).all()
+
+
+def test_the_holdout_of_fit_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every split is audited, but the one that fit makes itself once was not."""
+    made = predictor_module.holdout_split
+
+    def leaking(*args: Any, **options: Any) -> Split:
+        split = made(*args, **options)
+        return dataclasses.replace(split, valid_messages=np.arange(split.graph.num_edges))
+
+    monkeypatch.setattr(predictor_module, "holdout_split", leaking)
+    with pytest.raises(LeakError, match="scored-by-itself"):
+        LinkPredictor(**tiny()).fit(planted_graph())

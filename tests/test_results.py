@@ -146,10 +146,10 @@ def told() -> Explanation:
 def test_an_explanation_reads_as_a_story(told: Explanation) -> None:
     assert repr(told) == (
         "a – b: score 1.375, probability 0.750 at base rate 0.5\n"
-        "this link is in the graph; without any message to or from either end the score would be 1.000\n"
-        "end            neighbour        moved the score by\n"
-        "a    attracts  c                            +0.500\n"
-        "b    repels    all other nodes              -0.125"
+        "this edge is in the graph; without any message to or from either end the score would be 1.000\n"
+        "end            neighbour        change of the score\n"
+        "a    attracts  c                             +0.500\n"
+        "b    repels    all other nodes               -0.125"
     )
 
 

@@ -111,8 +111,8 @@ class TestValues:
             ),
             (
                 TrainingSettings,
-                {"validation_share": 0.6},
-                r"training\.validation_share: .*above 0 and at most 0\.5 \(got 0\.6\)",
+                {"valid_share": 0.6},
+                r"training\.valid_share: .*above 0 and at most 0\.5 \(got 0\.6\)",
             ),
             (TrainingSettings, {"warmup": [0.1]}, r"training\.warmup: .*got \[0\.1\]"),
         ],
@@ -271,3 +271,11 @@ class TestFiles:
         path.write_bytes(b"\xff\xfe\x00")
         with pytest.raises(SettingsError, match="is not a TOML file"):
             read_settings(path)
+
+
+def test_a_saved_model_may_hold_settings_that_are_gone(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[training]\nepochs = 7\nclusters = 1\n[encoder]\nnum_steps = 2\ntable_start = 'spectral'\n")
+    assert read_settings(file, saved=True) == {"training": {"epochs": 7}, "encoder": {"num_steps": 2}}
+    with pytest.raises(SettingsError, match=r"training\.clusters: unknown setting"):
+        read_settings(file)

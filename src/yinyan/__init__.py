@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from yinyan.auditing import Audit, audit
-    from yinyan.client import Client
     from yinyan.errors import (
         InputError,
         LeakError,
@@ -19,33 +18,35 @@ if TYPE_CHECKING:
         UnknownNodeError,
         YinYanError,
     )
-    from yinyan.fitting import Hooks
+    from yinyan.evaluation import Evaluation, evaluate
     from yinyan.graph import Graph
-    from yinyan.parts import Parts
+    from yinyan.live.embeddings import LiveEmbeddings
     from yinyan.predictor import LinkPredictor
-    from yinyan.protocol import Evaluation, evaluate
     from yinyan.results import Explanation, Recommendations
+    from yinyan.service.client import Client
     from yinyan.settings import DecoderSettings, EncoderSettings, Settings, TrainingSettings
-    from yinyan.splits import Split, given_split, random_split, released_split, temporal_split
+    from yinyan.splits import Parts, Split, given_split, random_split, released_split, temporal_split
+    from yinyan.training.hooks import Hooks
 
 __version__ = "0.1.0"
 
 # Loaded on first use: importing the package, and asking the command line for help, does not import torch.
 _HOMES = {
     "Audit": "auditing",
-    "Client": "client",
+    "Client": "service.client",
     "DecoderSettings": "settings",
     "EncoderSettings": "settings",
-    "Evaluation": "protocol",
+    "Evaluation": "evaluation",
     "Explanation": "results",
     "Graph": "graph",
-    "Hooks": "fitting",
+    "Hooks": "training.hooks",
     "InputError": "errors",
     "LeakError": "errors",
     "LinkPredictor": "predictor",
+    "LiveEmbeddings": "live.embeddings",
     "MissingExtraError": "errors",
     "NotFittedError": "errors",
-    "Parts": "parts",
+    "Parts": "splits",
     "Recommendations": "results",
     "Settings": "settings",
     "SettingsError": "errors",
@@ -56,14 +57,23 @@ _HOMES = {
     "UnknownNodeError": "errors",
     "YinYanError": "errors",
     "audit": "auditing",
-    "evaluate": "protocol",
+    "evaluate": "evaluation",
     "given_split": "splits",
     "random_split": "splits",
     "released_split": "splits",
     "temporal_split": "splits",
 }
 
-_ROOMS = ("bootstrap", "datasets", "losses", "metrics", "peers", "ranking", "reproduce")
+# public modules, by the names that users know
+_MODULES = {
+    "bootstrap": "metrics.intervals",
+    "datasets": "datasets",
+    "losses": "model.losses",
+    "metrics": "metrics",
+    "peers": "peers",
+    "ranking": "metrics.ranking",
+    "reproduce": "reproduce",
+}
 
 __all__ = [
     "Audit",
@@ -77,6 +87,7 @@ __all__ = [
     "InputError",
     "LeakError",
     "LinkPredictor",
+    "LiveEmbeddings",
     "MissingExtraError",
     "NotFittedError",
     "Parts",
@@ -100,12 +111,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return import_module(f"yinyan.{name}")
+    if name in _MODULES:
+        return import_module(f"yinyan.{_MODULES[name]}")
     if name in _HOMES:
         return getattr(import_module(f"yinyan.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'yinyan' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_ROOMS])
+    return sorted([*__all__, *_MODULES])

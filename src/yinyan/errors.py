@@ -1,4 +1,4 @@
-"""The errors a caller can act on: one base, and a kind for each cure."""
+"""The errors that a caller can act on: one base class, and a class for each remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,17 @@ __all__ = [
 
 
 class YinYanError(ValueError):
-    """Base of every error this library raises on purpose."""
+    """Base class of every error that this library raises on purpose.
+
+    Examples
+    --------
+    >>> from yinyan import YinYanError
+    >>> try:
+    ...     model.recommend("nobody")
+    ... except YinYanError as error:
+    ...     print(type(error).__name__)
+    UnknownNodeError
+    """
 
 
 class InputError(YinYanError):
@@ -35,32 +45,32 @@ class UnknownNodeError(YinYanError):
 
 
 class SettingsError(YinYanError):
-    """A setting has an unknown name or an impossible value."""
+    """A setting has an unknown name, or its value is out of range."""
 
 
 class TrainingError(YinYanError):
-    """Training cannot start, or cannot go on."""
+    """Training cannot start or cannot continue."""
 
 
 class MemoryLimitError(TrainingError):
-    """Training would take more memory than there is: the message names settings that would fit."""
+    """Training would take more memory than is free; the message names settings that would fit."""
 
 
 class DivergedError(TrainingError):
-    """The energy or the weights ran away: other settings are the cure."""
+    """The energy or the weights diverged; other settings are needed."""
 
 
 class StoppedError(YinYanError):
-    """Work was asked to stop; the message says where it can go on from."""
+    """A run was stopped; the message names how to continue it, if that is possible."""
 
 
 class StoreError(YinYanError):
-    """A model directory cannot be written, or must not be trusted."""
+    """A model directory cannot be written, or its files are missing, damaged or of another version."""
 
 
 class MissingExtraError(YinYanError, ImportError):
-    """An optional package is needed; the message names the extra that brings it."""
+    """An optional package is needed; the message names the extra to install."""
 
 
 class NotFittedError(YinYanError, AttributeError):
-    """A fitted model is needed (scikit-learn's name, and its two bases)."""
+    """A fitted model is needed. Name and base classes are those of scikit-learn's error."""

@@ -13,21 +13,24 @@ from numpy.typing import NDArray
 from yinyan.auditing import audit
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import InputError, SettingsError
-from yinyan.fitting import Hooks
 from yinyan.graph import Graph
 from yinyan.metrics import metric
+from yinyan.metrics.ranking import full_ranking
 from yinyan.peers.contract import Scorer, Task
 from yinyan.peers.registry import METHODS, method
 from yinyan.predictor import LinkPredictor
-from yinyan.results import text_table
+from yinyan.randomness import named_seed
 from yinyan.settings import GROUPS
 from yinyan.splits import Split, given_split, random_split, released_split, temporal_split, with_leaks_allowed
+from yinyan.text import html_table, text_table
+from yinyan.training.hooks import Hooks
 
 __all__ = [
     "BESIDE",
     "PROTOCOLS",
     "Evaluation",
     "Protocol",
+    "Ranking",
     "SeedResult",
     "evaluate",
     "evaluate_seed",
@@ -39,16 +42,16 @@ __all__ = [
 ]
 
 PROTOCOLS = {
-    "clean": "undirected 70/10/20 split, messages at test time are the training links, 1:1 test non-links",
-    "clean+val": "as clean, but the validation links pass messages at test time",
-    "temporal": "the latest fifth of the links is the test, the tenth before it the validation, 1:1 test non-links",
-    "temporal+val": "as temporal, but the validation links pass messages at test time",
-    "official": "the split and the non-links that come with the data, messages at test time are the training links",
-    "official+val": "as official, but the validation links pass messages at test time",
+    "clean": "undirected 70/10/20 split, messages at test time are the training edges, one test negative per test link",
+    "clean+val": "as clean, but the validation edges pass messages at test time",
+    "temporal": "split by time: latest fifth test, the tenth before it validation; one test negative per test link",
+    "temporal+val": "as temporal, but the validation edges pass messages at test time",
+    "official": "the split and the negatives that come with the data, messages at test time are the training edges",
+    "official+val": "as official, but the validation edges pass messages at test time",
     "released": "LEAKS: the directed split of the paper's released code, kept to show where its figures come from",
 }
 
-BESIDE = ("cn", "aa", "ra")  # heuristics that stand beside every figure
+BESIDE = ("cn", "aa", "ra")  # heuristics that are measured with every model
 
 Scores = NDArray[np.floating[Any]]
 
@@ -75,23 +78,23 @@ def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
     kind, _, variant = protocol.partition("+")
     with_validation = variant == "val"
     if kind == "clean":
-        split = random_split(graph, seed=seed, validation_messages=with_validation)
+        split = random_split(graph, seed=seed, valid_as_messages=with_validation)
     elif kind == "temporal":
-        split = temporal_split(graph, seed=seed, validation_messages=with_validation)
+        split = temporal_split(graph, seed=seed, valid_as_messages=with_validation)
     elif kind == "released":
         split = released_split(graph, seed=seed, self_loops=data.self_loops if isinstance(data, Dataset) else None)
     else:
         parts = data.parts if isinstance(data, Dataset) else None
         if parts is None:
             raise InputError("the protocol 'official' needs data that come with a split (ogbl-*, heart-*, fixed-*)")
-        split = given_split(graph, parts, protocol=kind, seed=seed, validation_messages=with_validation)
+        split = given_split(graph, parts, protocol=kind, seed=seed, valid_as_messages=with_validation)
         split = with_leaks_allowed(split, data.leaks) if isinstance(data, Dataset) and data.leaks else split
     audit(split)
     return split
 
 
 def held_out_scores(score: Scorer, split: Split) -> tuple[Scores, Scores]:
-    """Scores of test links (p,) and of non-links, (m,) or (p, k)."""
+    """Scores of test links (p,) and of negatives, (m,) or (p, k)."""
     negatives = split.test_negatives
     flat = score(negatives.reshape(-1, 2))
     return score(split.test_targets), flat.reshape(negatives.shape[:-1])
@@ -101,14 +104,48 @@ def negatives_in_words(split: Split) -> str:
     """What test links are ranked against."""
     negatives = split.test_negatives
     if negatives.ndim == 3:
-        return f"{negatives.shape[1]:,} non-links of each link's own"
-    return f"{len(negatives):,} shared non-links"
+        return f"{negatives.shape[1]:,} own negatives per link"
+    return f"{len(negatives):,} shared negatives"
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Full ranking: the test links of some nodes, drawn by the seed, among the `k` best of all nodes."""
+
+    k: int = 10
+    sources: int = 200  # nodes asked; scoring all nodes for each takes milliseconds
+
+    def held_out(self, split: Split) -> NDArray[np.int64]:
+        """(t, 2) test links of the nodes that are asked, source first; from both ends unless these differ in kind."""
+        links = split.test_targets
+        if not split.graph.directed and not split.graph.is_bipartite:
+            links = np.concatenate([links, links[:, ::-1]])
+        generator = np.random.default_rng(named_seed(split.seed, "asked papers"))
+        nodes = np.unique(links[:, 0])
+        asked = generator.choice(nodes, size=min(self.sources, len(nodes)), replace=False)
+        return links[np.isin(links[:, 0], asked)]
+
+    def recall(self, score: Scorer, split: Split) -> float:
+        """The share of those links that `score` puts among the `k` best of their source; message edges are excluded."""
+        graph = split.graph.with_edges(split.test_messages)
+        known = graph.edges if graph.directed else graph.adjacency
+        everyone = np.arange(graph.num_nodes)
+
+        def rows(sources: NDArray[np.int64]) -> NDArray[Any]:
+            # one source at a time: its rows stay in the cache
+            return np.stack([score(np.stack([np.full_like(everyone, s), everyone], axis=1)) for s in sources])
+
+        candidates = None if graph.sides is None else graph.sides == 1
+        found = full_ranking(
+            rows, self.held_out(split), num_nodes=graph.num_nodes, known=known, candidates=candidates, ks=(self.k,)
+        )
+        return float((found.values[f"recall@{self.k}"] * found.num_held_out).sum() / found.num_held_out.sum())
 
 
 def figures_of(positive: Scores, negative: Scores, first: str | None = None) -> dict[str, float]:
-    """The metrics of every report; the `first` is the data's own, or Hits@K for a K that suits the non-links.
+    """The metrics of every report; the `first` is the data's own, or Hits@K for a K that suits the negatives.
 
-    K is a fifth of the non-links at most, or small graphs look perfect.
+    K is a fifth of the negatives at most, or small graphs look perfect.
     """
     k = next((k for k in (100, 10) if negative.size >= 5 * k), 1)
     names = dict.fromkeys([first or f"hits@{k}", "mrr", "auc", "ap"])
@@ -117,23 +154,31 @@ def figures_of(positive: Scores, negative: Scores, first: str | None = None) -> 
 
 @dataclass(frozen=True, eq=False)
 class SeedResult:
-    """One seed's figures, ours and the peers', and the model they come from."""
+    """Figures of one seed, and the model they come from."""
 
-    seed: int
-    metrics: dict[str, float]
-    peers: dict[str, dict[str, float]]
-    model: LinkPredictor | None = field(default=None, repr=False)
-    split: Split | None = field(default=None, repr=False)
-    scores: tuple[Scores, Scores] | None = field(default=None, repr=False)  # of test links and non-links
+    seed: int  # of split and training
+    metrics: dict[str, float]  # of the model, by name
+    peers: dict[str, dict[str, float]]  # of each peer
+    found: dict[str, float] = field(default_factory=dict)  # recall by full ranking, where it was asked for
+    model: LinkPredictor | None = field(default=None, repr=False)  # fitted to the training edges
+    split: Split | None = field(default=None, repr=False)  # the edges by role
+    scores: tuple[Scores, Scores] | None = field(default=None, repr=False)  # of test links and negatives
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Figures of one protocol over its seeds."""
+    """Figures of one protocol over its seeds; `print` shows them as a table.
 
-    dataset: str
-    protocol: str
-    results: tuple[SeedResult, ...]
+    Examples
+    --------
+    >>> from yinyan import evaluate
+    >>> evaluate(graph, model=model).seeds
+    [0]
+    """
+
+    dataset: str  # name of the data
+    protocol: str  # name of the protocol
+    results: tuple[SeedResult, ...]  # one per seed
 
     @property
     def seeds(self) -> list[int]:
@@ -141,12 +186,46 @@ class Evaluation:
         return [r.seed for r in self.results]
 
     def figures(self, who: str = "yinyan") -> dict[str, list[float]]:
-        """Each metric's values over the seeds, of the model or of one peer."""
+        """Each metric's values over the seeds.
+
+        Parameters
+        ----------
+        who
+            'yinyan' for the model, or the name of a peer.
+
+        Returns
+        -------
+        dict
+            A list of values, one per seed, by metric.
+
+        Raises
+        ------
+        KeyError
+            If there is no such peer.
+
+        Examples
+        --------
+        >>> from yinyan import evaluate
+        >>> list(evaluate(graph, model=model).figures("cn"))
+        ['hits@1', 'mrr', 'auc', 'ap']
+        """
         tables = [r.metrics if who == "yinyan" else r.peers[who] for r in self.results]
         return {name: [table[name] for table in tables] for name in tables[0]}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: means over the seeds, and each seed's own where there are several."""
+        """Plain values for JSON: means over the seeds, and the values of each seed where there are several.
+
+        Returns
+        -------
+        dict
+            dataset, protocol, seed or seeds, metrics, peers, and values of several seeds.
+
+        Examples
+        --------
+        >>> from yinyan import evaluate
+        >>> list(evaluate(graph, model=model).to_dict())
+        ['dataset', 'protocol', 'seed', 'metrics', 'peers']
+        """
         peers = list(self.results[0].peers)
         summary: dict[str, Any] = {"dataset": self.dataset, "protocol": self.protocol}
         summary |= {"seed": self.seeds[0]} if len(self.results) == 1 else {"seeds": self.seeds}
@@ -156,16 +235,43 @@ class Evaluation:
             summary["values"] = self.figures()
         return summary
 
+    def found(self) -> dict[str, float]:
+        """Recall by full ranking, the mean over the seeds.
+
+        Returns
+        -------
+        dict
+            Recall of the model and of each peer by name; empty if no full ranking was asked for.
+
+        Examples
+        --------
+        >>> from yinyan import evaluate
+        >>> evaluate(graph, model=model).found()
+        {}
+        """
+        return {who: mean(r.found[who] for r in self.results) for who in self.results[0].found}
+
     def __str__(self) -> str:
+        columns, rows = self._table()
+        table = text_table(columns, rows, right=range(1, len(columns)))
+        return f"{self._head()}\n{table}" + (f"\n{PROTOCOLS['released']}" if self.protocol == "released" else "")
+
+    def _repr_html_(self) -> str:
+        columns, rows = self._table()
+        return html_table(columns, rows, title=self._head())
+
+    def _head(self) -> str:
+        seeds = f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"mean ± std of {len(self.seeds)} seeds"
+        return f"{self.dataset}, protocol '{self.protocol}', test links, {seeds}"
+
+    def _table(self) -> tuple[list[str], list[list[str]]]:
+        """Names of the columns, and a row for ours and for each peer."""
         names = list(self.results[0].metrics)
         rows = []
         for who in ("yinyan", *self.results[0].peers):
             values = self.figures(who)
             rows.append([who, *(mean_and_spread(values[name]) for name in names)])
-        seeds = f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"mean ± std of {len(self.seeds)} seeds"
-        head = f"{self.dataset}, protocol '{self.protocol}', test links, {seeds}"
-        table = text_table(["", *names], rows, right=range(1, len(names) + 1))
-        return f"{head}\n{table}" + (f"\n{PROTOCOLS['released']}" if self.protocol == "released" else "")
+        return ["", *names], rows
 
 
 def evaluate(
@@ -178,7 +284,48 @@ def evaluate(
     model: LinkPredictor | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
 ) -> Evaluation:
-    """Split, fit and score once for each seed; CN, AA and RA stand beside every figure unless other `peers` do."""
+    """Split, fit and score once for each seed, next to other methods.
+
+    Parameters
+    ----------
+    data
+        A graph, or a data set of `yinyan.datasets`.
+    dataset
+        The name of the data in the result.
+    protocol
+        'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose.
+    seeds
+        Seeds of split and training.
+    peers
+        Names of methods to compare with; common neighbours, Adamic-Adar and resource allocation unless given.
+    model
+        A predictor whose parameters are used; default settings unless given.
+    hooks
+        A function of a method's name that returns the `Hooks` of its training.
+
+    Returns
+    -------
+    Evaluation
+        The figures of the model and of each peer.
+
+    Raises
+    ------
+    SettingsError
+        If there is no seed, or the protocol or a peer is unknown.
+    InputError
+        If `data` is no graph, is too small to split, or lacks what the protocol needs.
+    LeakError
+        If the split leaks.
+    TrainingError
+        If training would take more memory than is free, or diverges.
+
+    Examples
+    --------
+    >>> from yinyan import evaluate
+    >>> result = evaluate(graph, peers=["cn"], model=model)
+    >>> list(result.to_dict()["peers"])
+    ['cn']
+    """
     if not seeds:
         raise SettingsError("'seeds' needs at least one seed")
     results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
@@ -194,8 +341,9 @@ def evaluate_seed(
     peers: Sequence[str] = BESIDE,
     model: LinkPredictor | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
+    ranking: Ranking | None = None,
 ) -> SeedResult:
-    """One split, one fit, one look at the test links."""
+    """One split, one fit, one look at the test links; with a `ranking`, also among all nodes."""
     if not isinstance(data, Graph | Dataset):
         raise InputError(f"evaluate needs a yinyan.Graph (got {type(data).__name__}): see Graph.from_table")
     methods = {name: method(name) for name in peers}  # an unknown one is refused before anything is trained
@@ -204,12 +352,15 @@ def evaluate_seed(
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     scores = held_out_scores(fitted.score_rows, split)
-    beside = {}
+    beside, found = {}, {} if ranking is None else {"yinyan": ranking.recall(fitted.score_rows, split)}
     for name, run in methods.items():
         quiet = METHODS[name].family == "heuristic"
         task = Task(split, seed, _overrides(params), params["device"], Hooks() if quiet else hooks(name))
-        beside[name] = figures_of(*held_out_scores(run(task).score, split), first)
-    return SeedResult(seed, figures_of(*scores, first), beside, fitted, split, scores)
+        score = run(task).score
+        beside[name] = figures_of(*held_out_scores(score, split), first)
+        if ranking is not None:
+            found[name] = ranking.recall(score, split)
+    return SeedResult(seed, figures_of(*scores, first), beside, found, fitted, split, scores)
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 4) -> str:

@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from yinyan.errors import StoreError
 
-__all__ = ["atomic_path", "cache_folder", "flush_to_disk", "system_errors", "write_error", "write_text"]
+__all__ = ["atomic_path", "cache_folder", "flush_to_disk", "locked", "system_errors", "write_error", "write_text"]
 
 
 @contextmanager
@@ -39,6 +39,25 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file whole or not at all."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Within, no other process holds the lock of this file; a process that ends, in whatever way, frees it."""
+    try:
+        file = Path(path).open("ab")  # noqa: SIM115 - closed below, where an error is the caller's own
+    except OSError as error:
+        raise write_error(path, error) from error
+    with file:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

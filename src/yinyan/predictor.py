@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from yinyan.auditing import audit
-from yinyan.calibration import BASE_RATE, Method, shifted
-from yinyan.defaults import suggest
+from yinyan.deprecation import renamed_keyword, reordered
 from yinyan.errors import InputError, NotFittedError, SettingsError
-from yinyan.explanation import explain_pair
-from yinyan.extension import extend
-from yinyan.fitting import Fitted, Hooks, fit_model
 from yinyan.graph import Graph
+from yinyan.live.new_nodes import extend
+from yinyan.model.calibration import BASE_RATE, Method
+from yinyan.model.fitted import Fitted
+from yinyan.model.tensors import pick_device
 from yinyan.randomness import Streams
-from yinyan.results import Contribution, Explanation, Id, Recommendations
-from yinyan.retrieval.asking import Ask, Where, as_list, is_id, recommended
+from yinyan.results import Explanation, Id, Recommendations
 from yinyan.retrieval.budgets import Budget
-from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import Index, build_index
 from yinyan.retrieval.index_store import load_index
-from yinyan.retrieval.mining import best_pairs
-from yinyan.retrieval.snapshot import Snapshot
-from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, TrainingSettings
+from yinyan.retrieval.questions import Questions
+from yinyan.retrieval.recommend import Where
+from yinyan.retrieval.state import FittedState
+from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
-from yinyan.tensors import feature_tensor, message_graph, pick_device
-from yinyan.training import decode
+from yinyan.text import html_facts
+
+if TYPE_CHECKING:
+    from yinyan.training.hooks import Hooks
 
 __all__ = ["LinkPredictor"]
 
@@ -42,8 +42,32 @@ Pair = tuple[Id, Id]
 class LinkPredictor:
     """Predicts missing links of a graph.
 
-    `encoder`, `decoder` and `training` override single settings, as mappings of names to values; what they do not
-    name is chosen by the size and the features of the graph. A settings object in their place fixes a whole group.
+    A setting that is not given is chosen by the size and the features of the graph; `reasons_` lists why. Before `fit`,
+    a query raises NotFittedError.
+
+    Parameters
+    ----------
+    encoder, decoder, training
+        Settings of one group: a mapping of names to values, or a settings object, which fixes the whole group.
+    calibration
+        Calibration method of the probabilities: 'platt' or 'isotonic'.
+    seed
+        Seed of all random numbers.
+    device
+        'auto', 'cpu', 'cuda' or 'mps'.
+    settings
+        Single settings without their group, such as `num_steps=3`.
+
+    Raises
+    ------
+    SettingsError
+        If a single setting is unknown, or is a setting of two groups.
+
+    Examples
+    --------
+    >>> from yinyan import LinkPredictor
+    >>> LinkPredictor(num_steps=3, epochs=1).fit(graph).settings_.encoder.num_steps
+    3
     """
 
     def __init__(
@@ -55,6 +79,7 @@ class LinkPredictor:
         calibration: Method = "platt",
         seed: int = 0,
         device: str = "auto",
+        **settings: Any,
     ) -> None:
         self.encoder = encoder
         self.decoder = decoder
@@ -62,13 +87,39 @@ class LinkPredictor:
         self.calibration = calibration
         self.seed = seed
         self.device = device
+        self._set(grouped(settings))
+
+    def _set(self, overrides: Mapping[str, Mapping[str, Any]]) -> None:
+        """Single settings into their groups."""
+        for group, values in overrides.items():
+            present = getattr(self, group)
+            if present is not None and not isinstance(present, Mapping):
+                present = vars(present)
+            setattr(self, group, {**(present or {}), **values})
 
     # -- scikit-learn's contract ---------------------------------------------------------------------------
 
     _parameters = ("encoder", "decoder", "training", "calibration", "seed", "device")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's parameters; `deep` adds single overrides as `encoder__num_steps` and so on."""
+        """The constructor's parameters, as scikit-learn asks for them.
+
+        Parameters
+        ----------
+        deep
+            Whether single settings are added, as `encoder__num_steps` and so on.
+
+        Returns
+        -------
+        dict
+            Values by name.
+
+        Examples
+        --------
+        >>> from yinyan import LinkPredictor
+        >>> LinkPredictor(num_steps=3).get_params()["encoder__num_steps"]
+        3
+        """
         found = {name: getattr(self, name) for name in self._parameters}
         if deep:
             for group in GROUPS:
@@ -77,19 +128,35 @@ class LinkPredictor:
         return found
 
     def set_params(self, **params: Any) -> LinkPredictor:
-        """Change parameters by the names of `get_params`; single settings as `encoder__num_steps`."""
+        """Change parameters by the names of `get_params`.
+
+        Parameters
+        ----------
+        params
+            Parameters of the constructor; single settings as `encoder__num_steps` or `num_steps`.
+
+        Returns
+        -------
+        LinkPredictor
+            This predictor.
+
+        Raises
+        ------
+        SettingsError
+            If a name is unknown.
+
+        Examples
+        --------
+        >>> from yinyan import LinkPredictor
+        >>> LinkPredictor().set_params(num_steps=3).encoder
+        {'num_steps': 3}
+        """
         for name, value in params.items():
             group, _, setting = name.partition("__")
             if name in self._parameters:
                 setattr(self, name, value)
-            elif setting and group in GROUPS:
-                present = getattr(self, group)
-                if present is not None and not isinstance(present, Mapping):
-                    present = vars(present)
-                setattr(self, group, {**(present or {}), setting: value})
             else:
-                known = ", ".join([*self._parameters, *(f"{group}__…" for group in GROUPS)])
-                raise SettingsError(f"{name!r} is not a parameter of LinkPredictor (it has {known})")
+                self._set({group: {setting: value}} if setting and group in GROUPS else grouped({name: value}))
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -104,17 +171,68 @@ class LinkPredictor:
         given = [f"{k}={v!r}" for k, v in self.get_params(deep=False).items() if v is not None]
         return f"LinkPredictor({', '.join(given)})"
 
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "fitted_"):
+            return html_facts("LinkPredictor, not fitted", {k: repr(v) for k, v in self.get_params(deep=False).items()})
+        fitted = self.fitted_
+        facts = {
+            "graph": f"{fitted.graph.num_nodes:,} nodes, {fitted.graph.num_edges:,} edges",
+            "embeddings": f"{fitted.settings.encoder.hidden_size} dimensions",
+            "training": f"{len(fitted.history)} epochs in {fitted.seconds:.0f} s",
+            "seed": str(fitted.seed),
+        }
+        facts |= {f"validation {name}": f"{value:.4f}" for name, value in fitted.metrics.items()}
+        return html_facts("LinkPredictor", facts)
+
     # -- fitting -------------------------------------------------------------------------------------------
 
     def fit(
         self, graph: Graph, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None
     ) -> LinkPredictor:
-        """Learn from the links of `graph`, from scratch; returns self.
+        """Learn from the edges of `graph`, from scratch.
 
-        A tenth of the links is held out to choose the weights and to calibrate probabilities; the final embeddings
-        see them all. With a `split`, its own roles apply; one that leaks is refused. `y` is there for scikit-learn's
-        pipelines.
+        A tenth of the edges is held out to choose the weights and to calibrate probabilities; the final embeddings
+        use them all.
+
+        Parameters
+        ----------
+        graph
+            The graph to learn from.
+        y
+            Ignored; present for scikit-learn's pipelines.
+        split
+            A split of `graph` whose roles apply in place of the held-out tenth. One that leaks is refused.
+        hooks
+            Callbacks: progress, trackers, checkpoint, stopping.
+
+        Returns
+        -------
+        LinkPredictor
+            This predictor, fitted.
+
+        Raises
+        ------
+        InputError
+            If `graph` is no `Graph`, or `split` was made from another graph.
+        SettingsError
+            If a parameter of this predictor is out of its range.
+        LeakError
+            If `split` leaks.
+        TrainingError
+            If training would take more memory than is free, or diverges.
+        StoppedError
+            If `hooks` stop it.
+
+        Examples
+        --------
+        >>> from yinyan import LinkPredictor
+        >>> LinkPredictor(training={"epochs": 1}).fit(graph).graph_ is graph
+        True
         """
+        from yinyan.training.defaults import suggest  # asking imports no training
+        from yinyan.training.fit import fit_model
+        from yinyan.training.hooks import Hooks
+
         if not isinstance(graph, Graph):
             raise InputError(f"fit needs a yinyan.Graph (got {type(graph).__name__}): see Graph.from_table")
         if self.calibration not in ("platt", "isotonic"):
@@ -127,13 +245,12 @@ class LinkPredictor:
             split = holdout_split(
                 graph,
                 seed=int(self.seed),
-                valid_share=first.validation_share,
-                valid_negatives=first.validation_negatives,
+                valid_share=first.valid_share,
+                valid_negatives=first.valid_negatives,
             )
         elif split.graph is not graph:
             raise InputError("the split was made from another graph (make it anew from this one)")
-        else:
-            audit(split)
+        audit(split)
         suggestion = suggest(graph, len(split.train_targets))
         self.fitted_ = fit_model(
             split,
@@ -148,7 +265,7 @@ class LinkPredictor:
 
     @property
     def graph_(self) -> Graph:
-        """The graph that the model knows."""
+        """The graph of the model, with the edges that it may use."""
         return self._fitted.graph
 
     @property
@@ -161,8 +278,18 @@ class LinkPredictor:
 
     @property
     def metrics_(self) -> dict[str, float]:
-        """Figures on the held-out validation links."""
+        """Metrics on the held-out validation edges."""
         return dict(self._fitted.metrics)
+
+    @property
+    def settings_(self) -> Settings:
+        """All settings that the model was trained with: those given, and those chosen for the graph."""
+        return self._fitted.settings
+
+    @property
+    def reasons_(self) -> tuple[str, ...]:
+        """Why settings that were not given were chosen: one line each."""
+        return self._fitted.reasons
 
     @property
     def _fitted(self) -> Fitted:
@@ -170,25 +297,99 @@ class LinkPredictor:
             raise NotFittedError("this LinkPredictor is not fitted yet: call fit(graph) first, or load a saved model")
         return self.fitted_
 
+    @property
+    def _questions(self) -> Questions:
+        """The questions about the model, kept until it is another one. Threads may share them."""
+        fitted = self._fitted
+        kept: tuple[FittedState, Questions] | None = vars(self).get("_questions_")
+        if kept is None or not kept[0].is_of(fitted):
+            state = FittedState(fitted)
+            kept = self._questions_ = (state, Questions(state))
+        return kept[1]
+
     # -- asking --------------------------------------------------------------------------------------------
 
+    @renamed_keyword("known", "exclude_known", lambda known: not known)
     def recommend(
         self,
         nodes: Id | Sequence[Id],
         k: int = 10,
         *,
         among: Iterable[Id] | None = None,
-        known: bool = False,
+        exclude_known: bool = True,
         where: Where | None = None,
     ) -> Recommendations:
-        """The `k` best new partners of each node: known links are left out unless `known`.
+        """The `k` best partners of each node.
 
-        `among` restricts the candidates, and so does `where`: a function of an id, or a boolean for each node in the
-        order of `graph_.ids`. In a bipartite graph they come from the other side. Fewer than `k` candidates are fewer
-        rows.
+        In a bipartite graph they come from the other side. Fewer than `k` candidates are fewer rows.
+
+        Parameters
+        ----------
+        nodes
+            An id, or a sequence of ids.
+        k
+            How many partners per node, at most.
+        among
+            Ids of the candidates; all nodes unless given.
+        exclude_known
+            Whether partners that the graph links to the node already are left out.
+        where
+            A condition on candidates: a function of an id, or a boolean for each node in the order of `graph_.ids`.
+
+        Returns
+        -------
+        Recommendations
+            Source, target, score and rank, best first for each node.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If `k` is no positive integer, or `where` has another shape.
+
+        Examples
+        --------
+        >>> found = model.recommend([0, 1], k=3)
+        >>> len(found), found[0].source, found[0].rank
+        (6, 0, 1)
+        >>> model.recommend(0, k=2, among=[5, 6], exclude_known=False).ranks
+        array([1, 2])
         """
-        fitted = self._fitted
-        return recommended(fitted.graph, self._exact_ask(), nodes, k, among=among, known=known, where=where)
+        return self._questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
+
+    def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
+        """The `k` nodes nearest to each node in the embedding space.
+
+        Nearness is the cosine of two embeddings, without sketches. It compares nodes, not links: in a bipartite graph
+        similar nodes are of the same side, and neighbours in the graph count like all others.
+
+        Parameters
+        ----------
+        nodes
+            An id, or a sequence of ids.
+        k
+            How many similar nodes per node, at most.
+
+        Returns
+        -------
+        Recommendations
+            Source, target, cosine (as score) and rank, nearest first for each node; the node itself is left out.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If `k` is no positive integer.
+
+        Examples
+        --------
+        >>> found = model.similar(0, k=3)
+        >>> len(found), 0 in found.targets, bool(abs(found.scores).max() <= 1)
+        (3, False, True)
+        """
+        return self._questions.similar(nodes, k)
 
     def index(
         self,
@@ -203,8 +404,41 @@ class LinkPredictor:
     ) -> Index:
         """An index that recommends without scoring every node.
 
-        It chooses its own parameters within the budgets: a `recall` of the exact `k` best, `milliseconds` a node,
-        `megabytes` beside the embeddings. What it measured is in its `metadata`, and is told.
+        It chooses its own parameters within the budgets. What was measured is in its `metadata`. 'auto' takes what
+        comes nearest to the budgets, exact search or the best index tried, and `metadata.note` says so.
+
+        Parameters
+        ----------
+        kind
+            The kind of index; 'auto' chooses by the size of the graph and the decoder.
+        recall
+            The least share of the exact `k` best that it has to find.
+        milliseconds
+            The most time per node.
+        megabytes
+            The most memory beside the embeddings.
+        k
+            The number of partners that recall is measured for.
+        seed
+            Draws the sample that recall is measured on.
+        tell
+            Called with lines about the choice.
+
+        Returns
+        -------
+        Index
+            It has `recommend` and `best_links`, as this predictor.
+
+        Raises
+        ------
+        SettingsError
+            If an option is out of range, a named kind cannot keep the budgets, or the decoder does not allow it.
+
+        Examples
+        --------
+        >>> index = model.index("exact", k=5)
+        >>> index.recommend(0, k=3).targets == model.recommend(0, k=3).targets
+        True
         """
         fitted = self._fitted
         budget = Budget(recall=recall, milliseconds=milliseconds, megabytes=megabytes, k=k)
@@ -212,7 +446,30 @@ class LinkPredictor:
         return build_index(fitted.graph, decoder, y, kind=kind, budget=budget, seed=seed, tell=tell)
 
     def load_index(self, path: str | Path) -> Index:
-        """The index that was saved in the directory of this model; refused if the model has changed since."""
+        """Read the index that was saved in the directory of this model.
+
+        Parameters
+        ----------
+        path
+            The directory of the model.
+
+        Returns
+        -------
+        Index
+            The index, as it was saved.
+
+        Raises
+        ------
+        StoreError
+            If there is none, or the model has changed since.
+
+        Examples
+        --------
+        >>> model.save("model")
+        >>> model.index("exact", k=5).save("model")
+        >>> model.load_index("model").metadata.kind
+        'exact'
+        """
         fitted = self._fitted
         return load_index(Path(path), fitted.graph, fitted.model.decoder, fitted.embeddings)
 
@@ -220,41 +477,101 @@ class LinkPredictor:
         self,
         k: int = 100,
         *,
+        nodes: Sequence[Id] | NDArray[Any] | None = None,
         index: Index | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Recommendations:
-        """The `k` best new links of the whole graph, ranked from 1: exactly, or as well as an `index` finds them."""
-        fitted = self._fitted
-        ask = index.top_k if index is not None else self._exact_ask()
-        symmetric = fitted.model.decoder.is_symmetric and not fitted.graph.directed
-        pairs, scores = best_pairs(
-            fitted.graph, ask, self.score_rows, k, symmetric=symmetric, on_progress=on_progress, should_stop=should_stop
-        )
-        ids = fitted.graph.ids
-        return Recommendations(
-            tuple(ids.take(pairs[:, 0])), tuple(ids.take(pairs[:, 1])), scores, np.arange(1, len(pairs) + 1)
-        )
+        """The `k` best new links of the whole graph.
 
-    def _exact_ask(self) -> Ask:
-        fitted = self._fitted
-        return functools.partial(ExactSearch(fitted.model.decoder).top_k, Snapshot.of(fitted.embeddings, check=False))
+        Parameters
+        ----------
+        k
+            How many links, at most.
+        nodes
+            Ids of nodes: only new links of these are sought, in a directed graph those that start at one of them.
+        index
+            An index of this model to search with; exact search unless given.
+        on_progress
+            Called with the number of nodes done and the number of all.
+        should_stop
+            Asked now and then; if true, the search ends with a StoppedError.
+
+        Returns
+        -------
+        Recommendations
+            Source, target, score and rank, best first, with `probabilities` at base rate 0.5. Undirected links occur
+            once.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If `k` is no positive integer.
+        StoppedError
+            If `should_stop` returned true.
+
+        Examples
+        --------
+        >>> best = model.best_links(3)
+        >>> best.ranks.tolist(), best.probabilities.shape
+        ([1, 2, 3], (3,))
+        """
+        top_k = None if index is None else index.top_k
+        return self._questions.best_links(k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop)
 
     @overload
-    def score(self, pairs: Pair) -> float: ...
+    def score(self, pairs: tuple[Id, Id]) -> float: ...
     @overload
     def score(self, pairs: Sequence[Pair] | NDArray[Any]) -> NDArray[np.float32]: ...
     def score(self, pairs: Any) -> Any:
-        """One score a pair, the larger the likelier: (p,) for a sequence of pairs, a float for one pair."""
-        single = _is_pair(pairs)
-        scores = self.score_rows(self._pair_rows([pairs] if single else pairs))
-        return float(scores[0]) if single else scores
+        """Scores of pairs: the larger, the likelier a link.
+
+        Parameters
+        ----------
+        pairs
+            A pair (source, target), or a sequence of pairs.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            A float for one pair, (p,) for a sequence.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If a pair has not two ids.
+
+        Examples
+        --------
+        >>> isinstance(model.score((0, 1)), float), model.score([(0, 1), (0, 30)]).shape
+        (True, (2,))
+        """
+        return self._questions.score(pairs)
 
     def score_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Scores of (p, 2) pairs of rows of `graph_`, for those who have rows and no ids."""
-        fitted = self._fitted
-        rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(fitted.embeddings.device)
-        return decode(fitted.model.decoder, fitted.embeddings, rows)
+        """Scores of pairs of rows, for callers that have rows and no ids.
+
+        Parameters
+        ----------
+        pairs
+            (p, 2) rows of `graph_`.
+
+        Returns
+        -------
+        numpy.ndarray
+            (p,) scores.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> model.score_rows(np.array([[0, 1], [0, 2]])).shape
+        (2,)
+        """
+        return self._questions.score_rows(pairs)
 
     @overload
     def predict_proba(self, pairs: Pair, *, base_rate: float = ...) -> float: ...
@@ -263,85 +580,178 @@ class LinkPredictor:
     def predict_proba(self, pairs: Any, *, base_rate: float = BASE_RATE) -> Any:
         """The probability that each pair is a link, calibrated on held-out pairs.
 
-        It holds where a share `base_rate` of the pairs asked about are links: 0.5, or what you know of yours.
+        Parameters
+        ----------
+        pairs
+            A pair (source, target), or a sequence of pairs.
+        base_rate
+            The share of links among the pairs asked about, if known: the probabilities hold for it.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            A float for one pair, (p,) for a sequence.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If a pair has not two ids, or `base_rate` does not lie between 0 and 1.
+
+        Examples
+        --------
+        >>> likely, rare = (model.predict_proba((0, 1), base_rate=rate) for rate in (0.5, 0.01))
+        >>> 0 < rare < likely < 1
+        True
         """
-        scores = self.score(pairs)
-        chances = shifted(self._fitted.calibration.probabilities(scores), base_rate)
+        chances = self._questions.probabilities(self.score(pairs), base_rate)
         return float(chances) if chances.ndim == 0 else chances
 
     def explain(self, source: Id, target: Id) -> Explanation:
         """Which neighbours, attracting and repelling, moved the score of a pair, and by how much.
 
         With sampled negatives the first sample is explained, even if scores average over several.
+
+        Parameters
+        ----------
+        source, target
+            Two different ids.
+
+        Returns
+        -------
+        Explanation
+            The score, the score without messages, and the contribution of each neighbour.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If both ids are the same.
+
+        Examples
+        --------
+        >>> why = model.explain(0, 1)
+        >>> total = why.score_alone + sum(c.amount for c in why.contributions) + why.residue
+        >>> abs(total - why.score) < 1e-6
+        True
         """
-        fitted = self._fitted
-        ids = fitted.graph.ids
-        a, b = (int(row) for row in ids.rows([source, target]))
-        if a == b:
-            raise InputError(f"explain needs two different nodes (got {source!r} twice)")
-        device = fitted.embeddings.device
-        shares, alone, full = explain_pair(
-            fitted.encoder,
-            fitted.model.decoder,
-            feature_tensor(fitted.graph.features, device),
-            message_graph(fitted.graph, fitted.message_edges, device),
-            a,
-            b,
-            Streams.fresh(fitted.seed, "inference/0", device),
-        )
-        return Explanation(
-            source=ids[a],
-            target=ids[b],
-            score=full,
-            score_alone=alone,
-            contributions=tuple(
-                Contribution(
-                    ids[s.end],
-                    None if s.neighbour is None else ids[s.neighbour],
-                    "attracts" if s.attracts else "repels",
-                    s.amount,
-                )
-                for s in shares
-            ),
-            residue=full - alone - sum(s.amount for s in shares),
-            is_link=bool(fitted.graph.has_edges([(a, b)])[0]),
-            probability=float(shifted(fitted.calibration.probabilities(full), BASE_RATE)),
-            base_rate=BASE_RATE,
-        )
+        return self._questions.explain(source, target)
 
     def energy_trace(self, num_steps: int | None = None) -> list[float]:
-        """The energy before the first layer and after each, for the model's own number of layers or another."""
-        fitted = self._fitted
-        device = fitted.embeddings.device
-        return fitted.model.encoder.energy_trace(
-            feature_tensor(fitted.graph.features, device),
-            message_graph(fitted.graph, fitted.message_edges, device),
-            negatives=Streams.fresh(fitted.seed, "inference/0", device),
-            num_steps=num_steps,
-        )
+        """The energy before the first layer and after each.
+
+        Parameters
+        ----------
+        num_steps
+            The number of layers; the model's own unless given.
+
+        Returns
+        -------
+        list of float
+            `num_steps` + 1 values.
+
+        Examples
+        --------
+        >>> len(model.energy_trace(3))
+        4
+        """
+        encoder, features, messages, seed = self._questions.evidence()
+        negatives = Streams.fresh(seed, "inference/0", messages.pairs.device)
+        return encoder.energy_trace(features, messages, negatives=negatives, num_steps=num_steps)
 
     def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
-        """The stored vectors of nodes, (len(nodes), d); (d,) for one node: columns as of `embeddings_`."""
-        fitted = self._fitted
-        rows = fitted.graph.ids.rows(as_list(nodes))
-        vectors: NDArray[np.float32] = fitted.embeddings[torch.from_numpy(rows)].cpu().numpy()
-        return vectors[0] if is_id(nodes) else vectors
+        """The stored vectors of nodes, with columns as those of `embeddings_`.
 
-    def embed_new(
-        self, features: Any, edges: Iterable[tuple[Id, Id]], *, ids: Sequence[Id] | None = None
-    ) -> NDArray[np.float32]:
-        """Vectors (m, d) of m unseen nodes: the layers run again on the extended graph, nothing is retrained.
+        Parameters
+        ----------
+        nodes
+            An id, or a sequence of ids.
 
-        `features` has a row for each new node (a matrix, or a table with the columns the model was trained on; None
-        for a model without features). `edges` joins new nodes, called by `ids` or, without, by their row 0..m-1, to
-        known ids: (new, known).
+        Returns
+        -------
+        numpy.ndarray
+            (d,) for one node, (len(nodes), d) for a sequence.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+
+        Examples
+        --------
+        >>> model.embed([0, 1]).shape == (2, *model.embed(0).shape)
+        True
+        """
+        return self._questions.embed(nodes)
+
+    @reordered("features", "edges", missing={"ids": None})
+    def embed_new(self, ids: Sequence[Id] | None, features: Any, edges: Iterable[Pair]) -> NDArray[np.float32]:
+        """Vectors of unseen nodes: the layers run again on the extended graph, nothing is retrained.
+
+        Parameters
+        ----------
+        ids
+            Ids of the m new nodes. With None they are called 0..m-1, by their rows in `features`, and each edge
+            starts with a new node.
+        features
+            A row for each new node: a matrix, or a table with the columns that the model was trained on. None for a
+            model without features.
+        edges
+            Pairs of ids, each with at least one new node.
+
+        Returns
+        -------
+        numpy.ndarray
+            (m, d) vectors, with columns as those of `embeddings_`.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an edge names a node that is neither known nor new.
+        InputError
+            If a new id is in the graph already, an edge joins two known nodes, or the features do not fit.
+
+        Examples
+        --------
+        >>> model.embed_new(["new"], None, [("new", 0), ("new", 3)]).shape == (1, *model.embed(0).shape)
+        True
         """
         grown = extend(self._fitted, features, list(edges), ids)
         vectors: NDArray[np.float32] = grown.fitted.embeddings[torch.from_numpy(grown.rows)].cpu().numpy()
         return vectors
 
-    def extended(self, ids: Sequence[Id], features: Any, edges: Iterable[tuple[Id, Id]]) -> LinkPredictor:
-        """A predictor that also knows new nodes, to ask it about them; this one stays as it is."""
+    def extended(self, ids: Sequence[Id], features: Any, edges: Iterable[Pair]) -> LinkPredictor:
+        """A predictor that also knows new nodes; nothing is retrained, and this one stays as it is.
+
+        Parameters
+        ----------
+        ids
+            Ids of the new nodes.
+        features
+            A row for each new node, as for `embed_new`.
+        edges
+            Pairs of ids, each with at least one new node.
+
+        Returns
+        -------
+        LinkPredictor
+            A fitted predictor of the extended graph.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an edge names a node that is neither known nor new.
+        InputError
+            If a new id is in the graph already, an edge joins two known nodes, or the features do not fit.
+
+        Examples
+        --------
+        >>> grown = model.extended(["new"], None, [("new", 0), ("new", 3)])
+        >>> grown.recommend("new", k=1)[0].source
+        'new'
+        """
         grown = LinkPredictor(**self.get_params(deep=False))
         grown.fitted_ = extend(self._fitted, features, list(edges), ids).fitted
         return grown
@@ -349,14 +759,56 @@ class LinkPredictor:
     # -- keeping -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the model to a directory, whole or not at all."""
+        """Write the model to a directory, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            The directory; a model that is there already is replaced.
+
+        Raises
+        ------
+        StoreError
+            If the directory cannot be written, or holds something else.
+
+        Examples
+        --------
+        >>> model.save("model")
+        """
         from yinyan.store import save_model
 
         save_model(Path(path), self._fitted, self.get_params(deep=False))
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto") -> LinkPredictor:
-        """Read a model back; refuses what is incomplete, altered or of a newer format."""
+        """Read a saved model.
+
+        Parameters
+        ----------
+        path
+            The directory that `save` wrote.
+        device
+            'auto', 'cpu', 'cuda' or 'mps'.
+
+        Returns
+        -------
+        LinkPredictor
+            A fitted predictor that answers as the saved one.
+
+        Raises
+        ------
+        StoreError
+            If the model is incomplete, altered or of a newer format.
+        SettingsError
+            If there is no such device.
+
+        Examples
+        --------
+        >>> from yinyan import LinkPredictor
+        >>> model.save("model")
+        >>> LinkPredictor.load("model").graph_.num_nodes
+        40
+        """
         from yinyan.store import load_model
 
         fitted, params = load_model(Path(path), pick_device(device))
@@ -364,17 +816,6 @@ class LinkPredictor:
         model.fitted_ = fitted
         return model
 
-    def _pair_rows(self, pairs: Any) -> NDArray[np.int64]:
-        if not isinstance(pairs, Iterable):
-            raise InputError(f"pairs are (source, target) or a sequence of such (got {pairs!r})")
-        listed = [tuple(pair) if not is_id(pair) else (pair,) for pair in pairs]
-        for place, pair in enumerate(listed):
-            if len(pair) != 2:
-                raise InputError(f"pair {place} needs two ids (got {pair!r})")
-        ids = self._fitted.graph.ids
-        first, second = ids.rows([p[0] for p in listed]), ids.rows([p[1] for p in listed])
-        return np.stack([first, second], axis=1)
-
-
-def _is_pair(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 2 and all(is_id(part) for part in value)
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but what is kept between questions, which a copy makes for itself."""
+        return {name: value for name, value in vars(self).items() if name != "_questions_"}

@@ -19,11 +19,12 @@ from yinyan.files import write_error
 __all__ = ["Checkpoints", "JsonLines", "Progress", "interruptible", "make_folder", "show_progress"]
 
 _LINE_SECONDS = 5.0  # between plain lines
+_GAP = "   "  # between the figures of a line
 _BAR = 12  # cells of the bar: figures fit beside it on a terminal of 80 columns
 
 
 class Progress:
-    """A task of `total` parts; this base tells nobody."""
+    """A task of `total` parts; this base prints nothing."""
 
     def start(self, title: str, total: int, done: int = 0) -> None:
         """Begin a task, `done` parts of which were done before."""
@@ -51,14 +52,14 @@ class _Lines(Progress):
     def advance(self, done: int, text: str = "") -> None:
         now = time.monotonic()
         left = (now - self._begun) / max(1, done - self._first) * (self._total - done)
-        self._last = f"{self._title} {done}/{self._total}" + (f", {text}" if text else "")
+        self._last = f"{self._title} {done}/{self._total}" + (f"{_GAP}{text}" if text else "")
         if now - self._spoke >= _LINE_SECONDS and done < self._total:
-            self._say(f"{self._last}, about {_duration(left)} left")
+            self._say(f"{self._last}{_GAP}{_duration(left)} left")
             self._spoke, self._last = now, ""
 
     def finish(self) -> None:
         if self._last:
-            self._say(f"{self._last}, took {_duration(time.monotonic() - self._begun)}")
+            self._say(f"{self._last}{_GAP}took {_duration(time.monotonic() - self._begun)}")
             self._last = ""
 
     def note(self, text: str) -> None:
@@ -87,7 +88,7 @@ class _Bar(Progress):
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ignore")),
             BarColumn(bar_width=_BAR, table_column=Column(min_width=_BAR)),
             TextColumn("{task.completed}/{task.total}", table_column=Column(no_wrap=True, overflow="ignore")),
-            Left(table_column=Column(min_width=len("99 min left"), no_wrap=True)),
+            Left(table_column=Column(min_width=len("9 min 50 s left"), no_wrap=True)),
             TextColumn("{task.fields[figures]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
         )
         console = Console(file=stream, highlight=False)
@@ -136,7 +137,7 @@ class JsonLines:
 
 @contextmanager
 def interruptible(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
-    """Ctrl-C asks to stop at the next safe point (the yielded function tells); a second one stops at once."""
+    """Ctrl-C asks to stop at the next safe point (the yielded function returns whether); a second one stops at once."""
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -207,4 +208,7 @@ def make_folder(folder: Path, wanted_for: Path) -> None:
 def _duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 1 else f"{seconds:.0f} s"
+    if seconds < 595:
+        minutes, rest = divmod(round(seconds / 10), 6)
+        return f"{minutes} min {10 * rest} s" if rest else f"{minutes} min"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -7,7 +7,7 @@ import hashlib
 import torch
 from torch import Tensor
 
-from yinyan import native
+from yinyan.native import graph_kernels
 
 __all__ = ["Streams", "drawn_seed", "dropout", "hashed", "named_seed", "shifted", "uniform_nodes"]
 
@@ -52,8 +52,8 @@ def uniform_nodes(num_nodes: int, count: int, generator: torch.Generator, device
     The same on every device and with any number of threads. A node's chance is off by 2^-31 at most.
     """
     seed = drawn_seed(generator)
-    if device.type == "cpu" and native.library() is not None:
-        return native.draw_nodes(seed, num_nodes, count)
+    if device.type == "cpu" and graph_kernels.library() is not None:
+        return graph_kernels.draw_nodes(seed, num_nodes, count)
     return torch.bitwise_right_shift(shifted(hashed(seed, count, device), 33) * num_nodes, 31)
 
 
@@ -112,6 +112,6 @@ class _Dropped(torch.autograd.Function):
 
 def _kept(x: Tensor, chances: Tensor, dropped: int) -> Tensor:
     scale = 256 / (256 - dropped)
-    if x.dtype == torch.float32 and native.suits(x):
-        return native.drop(x.contiguous(), chances, dropped, scale)
+    if x.dtype == torch.float32 and graph_kernels.suits(x):
+        return graph_kernels.drop(x.contiguous(), chances, dropped, scale)
     return x * (chances >= dropped).to(x.dtype).mul_(scale)

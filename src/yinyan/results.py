@@ -1,15 +1,16 @@
-"""What the predictor answers: small tables in the caller's ids."""
+"""Results of the predictor: small tables in the caller's ids."""
 
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
+
+from yinyan.text import html_table, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,25 +21,36 @@ __all__ = ["Contribution", "Explanation", "Recommendation", "Recommendations", "
 Id = int | str
 
 _SHOWN = 20  # rows of a long answer that its repr shows
+_EXPLANATION_COLUMNS = ("end", "", "neighbour", "change of the score")
 
 
 class Recommendation(NamedTuple):
     """One recommended link."""
 
-    source: Id
-    target: Id
-    score: float
-    rank: int
+    source: Id  # the node asked about
+    target: Id  # the recommended node
+    score: float  # the larger, the likelier a link
+    rank: int  # from 1
 
 
 @dataclass(frozen=True, eq=False)
 class Recommendations(Sequence[Recommendation]):
-    """Recommended links, best first for each source, as columns of equal length."""
+    """Recommended links, best first for each source, as columns of equal length.
 
-    sources: tuple[Id, ...]
-    targets: tuple[Id, ...]
-    scores: NDArray[np.float32]
-    ranks: NDArray[np.int64]
+    It is a sequence of `Recommendation`: `len`, iteration, an index and slices work.
+
+    Examples
+    --------
+    >>> found = model.recommend([0, 1], k=3)
+    >>> found[0].rank, len(found[:2])
+    (1, 2)
+    """
+
+    sources: tuple[Id, ...]  # the nodes asked about
+    targets: tuple[Id, ...]  # the recommended nodes
+    scores: NDArray[np.float32]  # the larger, the likelier a link
+    ranks: NDArray[np.int64]  # from 1
+    probabilities: NDArray[np.float64] | None = None  # of `best_links`: calibrated, at base rate 0.5
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -49,7 +61,10 @@ class Recommendations(Sequence[Recommendation]):
     def __getitem__(self, index: slice) -> Recommendations: ...
     def __getitem__(self, index: int | slice) -> Recommendation | Recommendations:
         if isinstance(index, slice):
-            return Recommendations(self.sources[index], self.targets[index], self.scores[index], self.ranks[index])
+            chances = None if self.probabilities is None else self.probabilities[index]
+            return Recommendations(
+                self.sources[index], self.targets[index], self.scores[index], self.ranks[index], chances
+            )
         return Recommendation(
             self.sources[index], self.targets[index], float(self.scores[index]), int(self.ranks[index])
         )
@@ -58,20 +73,46 @@ class Recommendations(Sequence[Recommendation]):
         return (self[i] for i in range(len(self)))
 
     def to_arrow(self) -> pa.Table:
-        """Columns source, target, score and rank; ids keep their types (mixed ones become text)."""
+        """The table as an Arrow table.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns source, target, score and rank, and probability if known. Mixed ids become text.
+
+        Examples
+        --------
+        >>> model.recommend(0, k=3).to_arrow().column_names
+        ['source', 'target', 'score', 'rank']
+        """
         import pyarrow as pa
 
-        return pa.table(
-            {
-                "source": id_column(self.sources),
-                "target": id_column(self.targets),
-                "score": pa.array(self.scores),
-                "rank": pa.array(self.ranks),
-            }
-        )
+        columns = {
+            "source": id_column(self.sources),
+            "target": id_column(self.targets),
+            "score": pa.array(self.scores),
+            "rank": pa.array(self.ranks),
+        }
+        return pa.table(columns if self.probabilities is None else {**columns, "probability": self.probabilities})
 
     def to_pandas(self) -> pd.DataFrame:
-        """As `to_arrow`, as a data frame."""
+        """The table as a data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns as those of `to_arrow`.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> model.recommend(0, k=3).to_pandas().shape
+        (3, 4)
+        """
         try:
             import pandas as pd
         except ImportError as error:
@@ -79,6 +120,8 @@ class Recommendations(Sequence[Recommendation]):
 
             raise MissingExtraError("to_pandas needs pandas: pip install pandas") from error
         columns = {"source": self.sources, "target": self.targets, "score": self.scores, "rank": self.ranks}
+        if self.probabilities is not None:
+            columns["probability"] = self.probabilities
         return pd.DataFrame({name: list(values) for name, values in columns.items()})
 
     def _rows(self) -> list[list[str]]:
@@ -95,11 +138,7 @@ class Recommendations(Sequence[Recommendation]):
         return table + (f"\n… and {more:,} more rows" if more > 0 else "")
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("source", "target", "score", "rank"))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
-        )
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return html_table(["source", "target", "score", "rank"], self._rows(), more=len(self) - _SHOWN)
 
 
 class Contribution(NamedTuple):
@@ -107,63 +146,74 @@ class Contribution(NamedTuple):
 
     end: Id  # the end of the pair whose neighbour it is
     neighbour: Id | None  # None: all nodes together (expected negatives)
-    kind: str  # "attracts" (a link) or "repels" (a sampled non-link)
+    kind: str  # "attracts" (an edge) or "repels" (a negative)
     amount: float  # share of score - score_alone: positive raised the score
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A pair's score taken apart: score = score_alone + the sum of all amounts (to rounding)."""
+    """A pair's score taken apart: score = score_alone + the sum of all amounts + residue.
 
-    source: Id
-    target: Id
-    score: float
+    Examples
+    --------
+    >>> why = model.explain(0, 1)
+    >>> why.contributions[0].kind in ("attracts", "repels")
+    True
+    """
+
+    source: Id  # one end of the pair
+    target: Id  # the other end
+    score: float  # of the pair
     score_alone: float  # the score if no message reached or left either end
     contributions: tuple[Contribution, ...]  # largest effect first
     residue: float  # what the numerical integration leaves unexplained
     is_link: bool  # whether the graph holds the pair already
-    probability: float | None = None
-    base_rate: float | None = None
+    probability: float | None = None  # that the pair is a link
+    base_rate: float | None = None  # that the probability holds for
 
     def __repr__(self) -> str:
+        more = len(self.contributions) - _SHOWN
+        rows = self._rows()
+        table = text_table(_EXPLANATION_COLUMNS, rows, right=(3,)) if rows else "(no neighbours)"
+        return "\n".join([*self._head(), table, *([f"… and {more:,} smaller ones"] if more > 0 else [])])
+
+    def _repr_html_(self) -> str:
+        head, alone = self._head()
+        table = html_table(_EXPLANATION_COLUMNS, self._rows(), title=head, more=len(self.contributions) - _SHOWN)
+        return f"{table}<p>{html.escape(alone)}</p>"
+
+    def _head(self) -> tuple[str, str]:
+        """The score with its probability, and the score without messages."""
         chance = ""
         if self.probability is not None and self.base_rate is not None:
             chance = f", probability {self.probability:.3f} at base rate {self.base_rate:g}"
-        head = f"{self.source} – {self.target}: score {self.score:.3f}{chance}"
-        known = "this link is in the graph; " if self.is_link else ""
-        alone = f"{known}without any message to or from either end the score would be {self.score_alone:.3f}"
-        rows = [
+        known = "this edge is in the graph; " if self.is_link else ""
+        return (
+            f"{self.source} – {self.target}: score {self.score:.3f}{chance}",
+            f"{known}without any message to or from either end the score would be {self.score_alone:.3f}",
+        )
+
+    def _rows(self) -> list[list[str]]:
+        return [
             [str(c.end), c.kind, "all other nodes" if c.neighbour is None else str(c.neighbour), f"{c.amount:+.3f}"]
             for c in self.contributions[:_SHOWN]
         ]
-        more = len(self.contributions) - _SHOWN
-        table = (
-            text_table(["end", "", "neighbour", "moved the score by"], rows, right=(3,)) if rows else "(no neighbours)"
-        )
-        return "\n".join([head, alone, table, *([f"… and {more:,} smaller ones"] if more > 0 else [])])
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
+        """Plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The fields by name, contributions as dicts.
+
+        Examples
+        --------
+        >>> sorted(model.explain(0, 1).to_dict())[:3]
+        ['base_rate', 'contributions', 'is_link']
+        """
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "contributions"}
         return {**plain, "contributions": [c._asdict() for c in self.contributions]}
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Aligned columns of plain text; line breaks within a cell are shown escaped."""
-    shown = [[cell.replace("\r", "\\r").replace("\n", "\\n") for cell in row] for row in [header, *rows]]
-    widths = [max(_columns(row[i]) for row in shown) for i in range(len(header))]
-
-    def aligned(row: Sequence[str]) -> str:
-        gaps = [" " * (width - _columns(cell)) for cell, width in zip(row, widths, strict=True)]
-        cells = [gap + cell if i in right else cell + gap for i, (cell, gap) in enumerate(zip(row, gaps, strict=True))]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join(map(aligned, shown))
-
-
-def _columns(text: str) -> int:
-    """Columns that a terminal gives to a text: two to wide characters, none to combining ones."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def id_column(ids: Sequence[Id]) -> pa.Array:

@@ -7,11 +7,12 @@ import difflib
 import functools
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from yinyan.deprecation import renamed_fields, warn_deprecated
 from yinyan.errors import SettingsError
 
 if sys.version_info >= (3, 11):
@@ -19,7 +20,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["DecoderSettings", "EncoderSettings", "Settings", "TrainingSettings", "read_settings"]
+__all__ = ["DecoderSettings", "EncoderSettings", "Settings", "TrainingSettings", "read_settings", "without_retired"]
 
 _Group = TypeVar("_Group", "EncoderSettings", "DecoderSettings", "TrainingSettings")
 
@@ -44,169 +45,223 @@ class _Checked:
 
 @dataclass(frozen=True)
 class EncoderSettings(_Checked):
-    """The base model f and the T descent steps of the energy."""
+    """Settings of the base model f and of the T descent steps of the energy.
+
+    Raises
+    ------
+    SettingsError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> from yinyan import EncoderSettings
+    >>> EncoderSettings(num_steps=3).num_steps
+    3
+    """
 
     inputs: Literal["features", "embeddings", "both", "random"] = _option(
-        "both", "what f reads: given features, learned embeddings, both, or fixed random features"
+        "both", "inputs of the base model f: node features, learned embeddings, both, or random features"
     )  # works for every graph; `defaults` narrows it where the features suffice
     hidden_size: int = _option(
-        256, "width of f and of the embeddings", low=1
+        256, "dimensions of f and of the embeddings", low=1
     )  # time grows with its square in the decoder
     embedding_size: int = _option(
-        64, "width of the learned (or random) input embeddings", low=1
+        64, "dimensions of learned or random input embeddings", low=1
     )  # small beside features
-    table_start: Literal["orthogonal", "spectral", "completed", "smoothed"] = _option(
-        "orthogonal",
-        "what learned embeddings start from: random orthogonal rows, the links' leading eigenvectors, or those of the "
-        "links completed by the ones that seem to be missing, as they are or smoothed over nodes of like links",
-    )  # eigenvectors suit dense graphs without features, the more so completed
-    table_missing: float | None = _option(
-        None,
-        "share of all links that is taken to be missing where tables start completed or smoothed (none: .3 and .5)",
-        low=0,
-        high=0.99,
-    )  # a little more than clean splits hold out; beliefs that predict each other die out with less than half
-    table_shrinkage: float = _option(
-        0.02, "what the eigenvalues of tables that start completed are shrunk by; the largest is 1", low=0, high=1
-    )  # more where links are few
-    table_ridge: float = _option(
-        0.1, "how strongly beliefs are smoothed where tables start smoothed", above=0
-    )  # less lets beliefs run away where many links are taken to be missing
-    num_layers: int = _option(1, "layers of the base model f", low=1)  # a linear f overfits least
-    base_norm: bool = _option(
-        False, "normalise the hidden layers of f over the nodes (batch normalisation)"
-    )  # a linear f has none
-    sign_hops: int = _option(0, "neighbourhood powers fed to f (SIGN features)", low=0)  # the steps do this already
-    num_steps: int = _option(4, "descent steps (graph layers) T; 0 ignores the graph", low=0)  # reaches four hops
+    num_layers: int = _option(1, "number of layers of the base model f", low=1)  # a linear f overfits least
+    base_norm: bool = _option(False, "batch normalisation of the hidden layers of f")  # a linear f has none
+    sign_hops: int = _option(
+        0, "number of neighbourhood powers as inputs of f (SIGN features)", low=0
+    )  # the steps do this already
+    num_steps: int = _option(
+        4, "number of propagation steps (graph layers, T); 0 ignores the graph", low=0
+    )  # reaches four hops
     step_size: float | Literal["safe"] = _option(
-        0.3, "descent step, or 'safe' for guaranteed descent", above=0
+        0.3, "step size of the descent, or 'safe' for guaranteed descent", above=0
     )  # below the bound of 'safe' for these weights
-    anchoring: float = _option(0.5, "pull towards f (lambda_0)", low=0)  # keeps a node's own features audible
-    attraction: float = _option(1.0, "pull between the ends of links (lambda)", low=0)  # fixes the scale of the others
-    repulsion: float = _option(0.3, "push between the ends of non-links (lambda_K)", low=0)  # more can diverge
+    anchoring: float = _option(0.5, "weight of the pull towards f (lambda_0)", low=0)  # keeps a node's own features
+    attraction: float = _option(
+        1.0, "weight of the pull between the ends of edges (lambda)", low=0
+    )  # fixes the scale of the others
+    repulsion: float = _option(
+        0.3, "weight of the push between the ends of negatives (lambda_K)", low=0
+    )  # more can diverge
     learn_repulsion: Literal["no", "softplus", "sigmoid"] = _option(
-        "softplus", "learn one repulsion per negative graph, through this function"
+        "softplus", "function through which one repulsion per negative graph is learned, or 'no'"
     )  # starts at `repulsion`; sigmoid is the paper's, and caps it at 1
-    num_negatives: int = _option(1, "negative graphs K; 0 for none", low=0)  # more graphs, less noise, more time
+    num_negatives: int = _option(
+        1, "number of negative graphs (K); 0 for none", low=0
+    )  # more graphs, less noise, more time
     sampler: Literal["global", "source", "blocks"] = _option(
-        "global", "how non-links are drawn: both ends at random, one end kept, or between random blocks of nodes"
-    )  # the loss judges global non-links too; blocks are global ones that memory serves faster
+        "global", "sampler of negatives: both ends random (global), one end kept (source), or random blocks of nodes"
+    )  # the loss uses global negatives too; blocks are global ones with faster memory access
     expected_negatives: bool = _option(
         True, "use the mean of all negative graphs instead of samples"
     )  # deterministic, and free
     margin: float | None = _option(
-        None, "bound of the repulsion energy per link (gamma), or none", low=0
+        None, "bound of the repulsion energy per negative (gamma), or none", low=0
     )  # as the paper ran
     self_loops: bool = _option(False, "add a self loop to every node of the message graph")  # anchoring does its work
-    feature_dropout: float = _option(0.7, "dropout on the inputs of f", low=0, high=0.99)  # bag-of-words overfit fast
+    feature_dropout: float = _option(
+        0.7, "dropout rate of the inputs of f", low=0, high=0.99
+    )  # bag-of-words overfit fast
     node_dropout: float = _option(
         0.0,
-        "share of the nodes whose inputs a training step leaves out: their neighbours tell of them",
+        "share of nodes whose inputs are dropped in a training step",
         low=0,
         high=0.99,
-    )  # against embeddings that know their links by heart; features differ less from node to node
-    dropout: float = _option(0.5, "dropout on the output of f", low=0, high=0.99)  # never inside the descent
+    )  # against embeddings that memorise their edges; features differ less from node to node
+    dropout: float = _option(0.5, "dropout rate of the output of f", low=0, high=0.99)  # never inside the descent
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
     sketch_size: int = _option(
         0,
-        "dimensions of random sketches beside the embeddings, whose products count common neighbours; 0 for none",
+        "dimensions of structural sketches (common-neighbour estimates); 0 for none",
         low=0,
-    )  # structure at node-wise cost, for three more rows of that size a node
+    )  # structure at node-wise cost, for three more rows of that size per node
     storage: Literal["float32", "bfloat16"] = _option(
-        "float32", "how the layers store embeddings between them; sums are always taken in float32"
+        "float32", "number type of stored layers; sums are always float32"
     )  # half the bytes to move, for two digits of precision
     recompute: bool = _option(
-        False, "compute the layers again in the backward pass instead of keeping them"
+        False, "recompute the layers in the backward pass, to save memory"
     )  # for graphs that would not fit otherwise
 
 
 @dataclass(frozen=True)
 class DecoderSettings(_Checked):
-    """The function of two stored embeddings that scores a pair."""
+    """Settings of the decoder, the function of two stored embeddings that scores a pair.
 
-    kind: Literal["hadamard", "dot", "distance"] = _option("hadamard", "the pair function")  # dot suits plain MIPS
-    depth: int = _option(2, "layers of the Hadamard MLP", low=1)  # one hidden layer: enough for small graphs
-    width: int = _option(256, "width of the Hadamard MLP", low=1)  # as wide as the embeddings
+    Raises
+    ------
+    SettingsError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> from yinyan import DecoderSettings
+    >>> DecoderSettings(kind="dot").kind
+    'dot'
+    """
+
+    kind: Literal["hadamard", "dot", "distance"] = _option(
+        "hadamard", "decoder: the function of two embeddings that scores a pair"
+    )  # dot suits plain MIPS
+    depth: int = _option(2, "number of layers of the Hadamard MLP", low=1)  # one hidden layer: enough for small graphs
+    width: int = _option(256, "dimensions of the hidden layers of the Hadamard MLP", low=1)  # as wide as the embeddings
     residual: bool = _option(False, "residual connections in the Hadamard MLP")  # for depths of three and more
-    norm: bool = _option(False, "layer normalisation in the Hadamard MLP")  # the size of y_i * y_j tells something
-    dropout: float = _option(0.5, "dropout in the Hadamard MLP", low=0, high=0.99)  # a few thousand links overfit it
+    norm: bool = _option(False, "layer normalisation in the Hadamard MLP")  # the size of y_i * y_j carries information
+    dropout: float = _option(
+        0.5, "dropout rate of the Hadamard MLP", low=0, high=0.99
+    )  # a few thousand edges overfit it
     directed_maps: bool = _option(
-        True, "on a directed graph, map source and target before the product"
+        True, "separate linear maps of source and target in a directed graph"
     )  # otherwise a->b and b->a score alike
-    allow_symmetric: bool = _option(False, "accept a symmetric decoder on a directed graph")  # must be asked for
+    allow_symmetric: bool = _option(False, "allow a symmetric decoder for a directed graph")  # must be asked for
 
 
+@renamed_fields(validation_share="valid_share", validation_negatives="valid_negatives")
 @dataclass(frozen=True)
 class TrainingSettings(_Checked):
-    """The loop: what a step sees, what it optimises and when it stops."""
+    """Settings of the training loop: batches, loss, optimiser, validation and stopping.
 
-    epochs: int = _option(150, "passes over the training links at most", low=1)  # the schedule ends with them
-    batch_size: int = _option(0, "target links a step; 0 for all of them", low=0)  # small batches mask few links
-    updates_per_propagation: int = _option(
-        1, "batches that share one pass of the encoder: the decoder learns from each, the encoder from all", low=1
-    )  # where the layers take most of a step; more hide more links and move the encoder less often
-    clusters: int = _option(
-        1, "parts of the graph computed one after the other (learned embeddings stay whole); 1 for no parts", low=1
-    )  # only where a step's layers do not fit: slower, and Adam still holds three numbers for each learned one
-    clusters_per_step: int = _option(
-        1, "clusters computed together, chosen anew each time", low=1
-    )  # more of them, fewer links cut
-    learning_rate: float = _option(0.004, "Adam's learning rate", above=0)  # with clipping and a cosine schedule
-    weight_decay: float = _option(0.5, "Adam's decoupled weight decay", low=0)  # times the rate: .2 % a step
-    schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "learning rate over the epochs")  # ends calm
-    warmup: float = _option(0.05, "share of the steps that warm the learning rate up", low=0, high=1)  # deep decoders
-    clip_norm: float = _option(1.0, "largest gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
+    Raises
+    ------
+    SettingsError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> from yinyan import TrainingSettings
+    >>> TrainingSettings(epochs=20).epochs
+    20
+    """
+
+    epochs: int = _option(150, "maximum number of passes over the training edges", low=1)  # the schedule ends with them
+    batch_size: int = _option(0, "target edges per step; 0 for all", low=0)  # small batches mask few edges
+    learning_rate: float = _option(0.004, "learning rate of Adam", above=0)  # with clipping and a cosine schedule
+    weight_decay: float = _option(0.5, "decoupled weight decay of Adam", low=0)  # times the rate: .2 % per step
+    schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "schedule of the learning rate")  # ends calm
+    warmup: float = _option(0.05, "share of the steps with a rising learning rate", low=0, high=1)  # deep decoders
+    clip_norm: float = _option(1.0, "maximum gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
     averaging: float = _option(
-        0.98, "share of the running average of weights kept at a step; 0 for none", low=0, high=0.9999
+        0.98, "decay of the running average of the weights; 0 for no average", low=0, high=0.9999
     )  # smooths the choice of the best epoch
     loss: Literal["paper", "squared", "auc", "hinge", "logrank", "infonce", "hardest"] = _option(
-        "paper", "the training loss"
+        "paper", "training loss"
     )  # a calibrated log-loss
     loss_negatives: int = _option(
-        3, "sampled non-links per target link in the loss", low=1
+        3, "negatives per target edge in the loss", low=1
     )  # steadier gradients at little cost
-    loss_sampler: Literal["global", "source"] = _option("global", "how the loss draws non-links")  # as they are judged
+    loss_sampler: Literal["global", "source"] = _option(
+        "global", "sampler of the loss's negatives: both ends random (global) or one end kept (source)"
+    )  # as in the evaluation
     mask_targets: bool = _option(
-        True, "hide a step's target links from its message graph"
+        True, "hide the target edges of a step from its message graph"
     )  # else the model learns to copy its input
-    validation_share: float = _option(0.1, "share of the links held out by fit", above=0, high=0.5)  # clean's 10 %
-    validation_negatives: int = _option(
-        20_000, "sampled non-links for validation", low=1
-    )  # few make the best epoch luck
+    valid_share: float = _option(
+        0.1, "share of edges that fit holds out for validation", above=0, high=0.5
+    )  # clean's 10 %
+    valid_negatives: int = _option(20_000, "number of negatives for validation", low=1)  # few make the best epoch luck
     selection: Literal["balanced", "hits@20", "hits@50", "hits@100", "mrr", "auc"] = _option(
-        "balanced", "validation metric that chooses the weights: Hits@10% plus AUC, or one metric"
+        "balanced", "validation metric for the best epoch: Hits@10% plus AUC (balanced), or one metric"
     )  # two metrics together wobble less than one
     keep: Literal["best", "last"] = _option(
-        "best", "weights kept: of the best validation, or of the last step"
+        "best", "weights to keep: of the best validation or of the last step"
     )  # the last is for comparison
-    evaluate_every: int = _option(3, "epochs between validations", low=1)  # averaged weights move slowly
+    evaluate_every: int = _option(3, "number of epochs between validations", low=1)  # averaged weights move slowly
     patience: int = _option(
-        20, "validations without progress before stopping; 0 for never", low=0
+        20, "number of validations without progress before stopping; 0 for never", low=0
     )  # a third of the epochs
     node_order: Literal["given", "local"] = _option(
-        "given", "how nodes stand in memory while training: as given, or with neighbours near each other"
+        "given", "order of nodes in memory during training: as given, or neighbours near each other (local)"
     )  # finding an order takes seconds; `defaults` asks for it where it pays
     refuse_oversize: bool = _option(
-        True, "refuse a run whose estimated memory exceeds what is free"
+        True, "refuse a run whose estimated memory exceeds the free memory"
     )  # better than to be killed half way
-    refuse_runaway: bool = _option(
-        True, "stop where the layers run away from f instead of settling"
-    )  # normalisation would hide it
+    refuse_runaway: bool = _option(True, "stop a run whose layers diverge")  # normalisation would hide it
     inference_samples: int = _option(
-        1, "negative samples averaged at inference", low=1
+        1, "number of negative samples averaged at inference", low=1
     )  # expected negatives need one only
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings of a model, group by group."""
+    """All settings of a model, group by group.
 
-    encoder: EncoderSettings = field(default_factory=EncoderSettings)
-    decoder: DecoderSettings = field(default_factory=DecoderSettings)
-    training: TrainingSettings = field(default_factory=TrainingSettings)
+    Examples
+    --------
+    >>> from yinyan import EncoderSettings, Settings
+    >>> Settings(encoder=EncoderSettings(num_steps=3)).encoder.num_steps
+    3
+    """
+
+    encoder: EncoderSettings = field(default_factory=EncoderSettings)  # base model and descent steps
+    decoder: DecoderSettings = field(default_factory=DecoderSettings)  # score of a pair
+    training: TrainingSettings = field(default_factory=TrainingSettings)  # training loop
 
     def updated(self, overrides: Mapping[str, Any]) -> Settings:
-        """A copy with `overrides`, a mapping of group to mapping of name to value."""
+        """A copy with other values.
+
+        Parameters
+        ----------
+        overrides
+            Values by name, by group.
+
+        Returns
+        -------
+        Settings
+            The copy.
+
+        Raises
+        ------
+        SettingsError
+            If a group or name is unknown, or a value is out of its range.
+
+        Examples
+        --------
+        >>> from yinyan import Settings
+        >>> Settings().updated({"encoder": {"num_steps": 3}}).encoder.num_steps
+        3
+        """
         groups: dict[str, Any] = {}
         for name, values in overrides.items():
             if name not in GROUPS:
@@ -215,14 +270,38 @@ class Settings:
         return dataclasses.replace(self, **groups)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain values, ready for TOML: `None` becomes the text "none"."""
+        """Plain values, ready for TOML: `None` becomes the text "none".
+
+        Returns
+        -------
+        dict
+            Values by name, by group.
+
+        Examples
+        --------
+        >>> from yinyan import Settings
+        >>> Settings().to_dict()["encoder"]["margin"]
+        'none'
+        """
         return {
             name: {k: "none" if v is None else v for k, v in dataclasses.asdict(getattr(self, name)).items()}
             for name in GROUPS
         }
 
     def to_toml(self) -> str:
-        """The settings as a TOML document, complete, so that a later default changes nothing."""
+        """All settings as a TOML document, so that a later default changes none.
+
+        Returns
+        -------
+        str
+            The document.
+
+        Examples
+        --------
+        >>> from yinyan import Settings
+        >>> Settings().to_toml().splitlines()[0]
+        '[encoder]'
+        """
         import tomli_w
 
         return tomli_w.dumps(self.to_dict())
@@ -235,16 +314,108 @@ GROUPS: dict[str, type[EncoderSettings] | type[DecoderSettings] | type[TrainingS
 }
 
 
-def read_settings(path: str | Path) -> dict[str, dict[str, Any]]:
-    """Overrides from a TOML file: `[encoder]`, `[decoder]` and `[training]`, each complete or partial."""
+# names of earlier versions, group by group: they work for one version, with a warning
+RENAMED = {"training": {"validation_share": "valid_share", "validation_negatives": "valid_negatives"}}
+
+
+def grouped(flat: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings without their group, such as `num_steps`, under the group that has them."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in flat.items():
+        homes = [group for group, kind in GROUPS.items() if name in kind.__dataclass_fields__]
+        if not homes:
+            known = sorted({f for kind in GROUPS.values() for f in kind.__dataclass_fields__})
+            raise SettingsError(_unknown(name, name, known))
+        if len(homes) > 1:
+            cure = " or ".join(f"{group}={{{name!r}: …}}" for group in homes)
+            raise SettingsError(f"{name}: a setting of {' and of '.join(homes)} (write {cure})")
+        found.setdefault(homes[0], {})[name] = value
+    return found
+
+
+# settings of earlier versions that only training read: a model saved with them loads without them
+_RETIRED = {
+    "encoder": ("table_start", "table_missing", "table_shrinkage", "table_ridge"),
+    "training": ("updates_per_propagation", "clusters", "clusters_per_step"),
+}
+
+
+def without_retired(groups: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by group, as an earlier version saved them, without those that this version no longer has."""
+    kept = dict(groups)
+    for group, names in _RETIRED.items():
+        if isinstance(kept.get(group), Mapping):
+            kept[group] = {name: value for name, value in kept[group].items() if name not in names}
+    return kept
+
+
+def read_settings(path: str | Path, *, saved: bool = False) -> dict[str, dict[str, Any]]:
+    """Overrides from a TOML file: `[encoder]`, `[decoder]` and `[training]`, each complete or partial.
+
+    The file of a `saved` model may hold settings that this version no longer has; they are left out.
+    """
     try:
         document: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"cannot read the settings file '{path}': {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"'{path}' is not a TOML file: {error}") from error
+    if saved:
+        document = without_retired(document)
+    for group, renamed in RENAMED.items() if saved else ():  # nobody wrote these by hand
+        document[group] = {renamed.get(name, name): value for name, value in document.get(group, {}).items()}
     Settings().updated(document)  # every key and value is checked before anything is trained
     return document
+
+
+def parse_overrides(assignments: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Overrides from texts such as "encoder.num_steps=3", each value in its setting's type."""
+    overrides: dict[str, dict[str, Any]] = {}
+    for text in assignments:
+        path, sign, value = text.partition("=")
+        group, dot, name = path.strip().partition(".")
+        if not sign or not path.strip():
+            raise SettingsError(f"{text!r} needs to be name=value, such as encoder.num_steps=3")
+        if not dot:
+            near = min(setting_paths(), key=lambda known: -_likeness(group, known.partition(".")[2]))
+            raise SettingsError(f"{group}: unknown setting (nearest: '{near}')")
+        name = RENAMED.get(group, {}).get(name, name)
+        known = f"{group}.{name}" in setting_paths()
+        overrides.setdefault(group, {})[name] = _parsed(GROUPS[group], name, value.strip()) if known else value
+    Settings().updated(overrides)  # refuses unknown names and wrong values
+    return overrides
+
+
+def setting_paths() -> list[str]:
+    """The names of all settings, such as "encoder.num_steps"."""
+    return [f"{group}.{f.name}" for group, kind in GROUPS.items() for f in dataclasses.fields(kind)]
+
+
+def allowed_values(group: str, name: str) -> str:
+    """Type, range and choices of a setting, in words."""
+    owner: type = GROUPS[group]
+    kinds, choices = allowed_kinds(type_hints(owner)[name])
+    return _in_words(next(f for f in dataclasses.fields(owner) if f.name == name), kinds, choices)
+
+
+def _parsed(owner: type, name: str, text: str) -> Any:
+    """A text as the setting's type; one that fits none stays text, which the check refuses."""
+    kinds, choices = allowed_kinds(type_hints(owner)[name])
+    if text in choices:
+        return text
+    if bool in kinds:
+        return {"true": True, "false": False}.get(text.lower(), text)
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                break
+    return text
+
+
+def _likeness(first: str, second: str) -> float:
+    return difflib.SequenceMatcher(None, first, second).ratio()
 
 
 def _updated_group(group: _Group, values: Mapping[str, Any] | _Group) -> _Group:
@@ -254,10 +425,20 @@ def _updated_group(group: _Group, values: Mapping[str, Any] | _Group) -> _Group:
     if not isinstance(values, Mapping):
         raise SettingsError(f"{prefix}: needs a mapping of settings or {type(group).__name__} (got {values!r})")
     known = [f.name for f in dataclasses.fields(group)]
+    values = _by_new_names(prefix, values)
     for name in values:
         if name not in known:
             raise SettingsError(_unknown(f"{prefix}.{name}", name, known))
     return dataclasses.replace(group, **values)
+
+
+def _by_new_names(group: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    renamed = RENAMED.get(group, {})
+    for old in renamed.keys() & values.keys():
+        if renamed[old] in values:
+            raise SettingsError(f"{group}.{old}: is the old name of {renamed[old]!r}, which is given too: leave it out")
+        warn_deprecated(f"{group}.{old}", f"{group}.{renamed[old]}", depth=4)
+    return {renamed.get(name, name): value for name, value in values.items()}
 
 
 def _group_name(kind: type) -> str:

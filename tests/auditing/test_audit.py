@@ -17,8 +17,7 @@ from yinyan.auditing import Audit, Finding, audit, material
 from yinyan.datasets import bundled_cora
 from yinyan.errors import InputError, LeakError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.splits import Split, given_split, holdout_split, random_split, released_split, temporal_split
+from yinyan.splits import Parts, Split, given_split, holdout_split, random_split, released_split, temporal_split
 
 NODES = 60
 
@@ -75,7 +74,7 @@ class TestClean:
     def test_parts(self) -> None:
         found = audit(PARTS, graph=GRAPH)
         assert found.findings == ()
-        assert "non-links hit" in str(found)
+        assert "negatives hit" in str(found)
 
     def test_parts_without_a_graph(self) -> None:
         assert audit(PARTS).findings == ()
@@ -83,13 +82,13 @@ class TestClean:
     @pytest.mark.parametrize("kind", ["undirected", "directed", "bipartite"])
     def test_all_our_splits(self, kind: str) -> None:
         graph = made_graph(directed=kind == "directed", bipartite=kind == "bipartite", times=np.arange(300))
-        splits = [random_split(graph, seed=1), random_split(graph, seed=1, validation_messages=True)]
+        splits = [random_split(graph, seed=1), random_split(graph, seed=1, valid_as_messages=True)]
         splits += [holdout_split(graph, seed=1, valid_share=0.1, valid_negatives=50)]
-        splits += [given_split(graph, made_parts(graph), validation_messages=True)]
+        splits += [given_split(graph, made_parts(graph), valid_as_messages=True)]
         for split in splits:
             assert audit(split).findings == (), split.protocol
         for with_validation in (False, True):
-            split = temporal_split(graph, seed=1, validation_messages=with_validation)
+            split = temporal_split(graph, seed=1, valid_as_messages=with_validation)
             found = audit(split)
             assert found.leaks == ()
             assert "times of 300 links" in found.checked
@@ -220,20 +219,20 @@ class TestTrainingNegatives:
         half = replace(PARTS, train_negatives=rest, valid=PARTS.test[:30], test=PARTS.test[30:])
         half = replace(half, test=np.concatenate([half.test, PARTS.valid]))
         assert 200 * 60 / 1560 < 10 < 200 * 90 / 1560
-        assert "held-out links that no training non-link hits" in find(looked_at(half), "sampler-avoids").words
+        assert "held-out links that no training negative hits" in find(looked_at(half), "sampler-avoids").words
 
     def test_few_tell_nothing(self) -> None:
         drawn = PARTS.train_negatives
         assert drawn is not None
         few = drawn[~GRAPH.has_edges(drawn)][:20]
         found = audit(replace(PARTS, train_negatives=few), graph=GRAPH)
-        assert any("20 training non-links avoid held-out links: too few to tell" in words for words in found.checked)
+        assert any("20 training negatives avoid held-out links: too few for a test" in words for words in found.checked)
 
     def test_that_are_training_links(self) -> None:
         drawn = PARTS.train_negatives
         assert drawn is not None
         found = looked_at(replace(PARTS, train_negatives=np.concatenate([drawn, PARTS.train[:4]])))
-        assert find(found, "mislabelled", "training non-links that are training links").count == 4
+        assert find(found, "mislabelled", "training negatives that are training links").count == 4
 
     @pytest.mark.parametrize("part", ["valid", "test"])
     def test_that_are_evaluation_non_links_too(self, part: str) -> None:
@@ -404,7 +403,7 @@ class TestAudit:
 
     def test_is_a_function_of_the_package_whatever_was_imported(self) -> None:
         """A module `yinyan.audit` would take the function's place once anything imports it."""
-        script = "import yinyan, yinyan.cli, yinyan.shell, yinyan.auditing; print(callable(yinyan.audit))"
+        script = "import yinyan, yinyan.cli, yinyan.cli.common, yinyan.auditing; print(callable(yinyan.audit))"
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
         assert done.stdout == "True\n"
         assert issubclass(yinyan.LeakError, InputError)

@@ -13,12 +13,11 @@ import pytest
 import torch
 
 from command_line import refused, run, works
-from yinyan.auditing.files import read_split_folder
+from yinyan.auditing.split_files import read_split_folder
 from yinyan.datasets import bundled_cora
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.splits import random_split, released_split
+from yinyan.splits import Parts, random_split, released_split
 
 NODES = 50
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import torch
 import torch.nn.functional as F
 
+import distillation
 from contracts import TINY, planted_graph
-from yinyan.batches import Pairs
-from yinyan.fitting import build_model
-from yinyan.losses import paper
-from yinyan.messages import MessageGraph
+from yinyan.model.fitted import build_model
+from yinyan.model.losses import paper
+from yinyan.model.messages import MessageGraph
+from yinyan.model.scoring import Pairs
 from yinyan.settings import Settings
 from yinyan.splits import random_split
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import distilling
 
 GRAPH = planted_graph()
 SETTINGS = Settings().updated(TINY)
@@ -37,7 +32,7 @@ def test_labels_are_between_the_links_and_the_mean_teacher() -> None:
     ]
     by_weight = {}
     for weight in (0.0, 0.4, 1.0):
-        student = distilling.Student(own, teachers, weight, GRAPH)
+        student = distillation.Student(own, teachers, weight, GRAPH)
         by_weight[weight] = student.loss(pairs, MESSAGES, "paper", hidden=hidden)
         assert len(list(student.parameters())) == len(list(own.parameters()))
     links, non_links = (own.decoder.of_pairs(rows, some) for some in (pairs.links, pairs.non_links))
@@ -52,8 +47,8 @@ def test_labels_are_between_the_links_and_the_mean_teacher() -> None:
 
 def test_a_student_is_trained_by_its_own_loss() -> None:
     split = random_split(GRAPH, seed=0, valid_negatives=100)
-    plain = distilling.fitted(split, SETTINGS, 0)
-    itself = distilling.fitted(split, SETTINGS, 0, [plain.model], 0.0)
-    taught = distilling.fitted(split, SETTINGS, 0, [plain.model], 1.0)
+    plain = distillation.fitted(split, SETTINGS, 0)
+    itself = distillation.fitted(split, SETTINGS, 0, [plain.model], 0.0)
+    taught = distillation.fitted(split, SETTINGS, 0, [plain.model], 1.0)
     assert itself.best_score == plain.best_score
     assert [r.loss for r in taught.history] != [r.loss for r in plain.history]

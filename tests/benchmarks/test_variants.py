@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 
-from yinyan.batches import Pairs
-from yinyan.encoder import Encoder
-from yinyan.energy import gradient
+from lib import variants
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
+from yinyan.model.encoder import Encoder
+from yinyan.model.energy import gradient
+from yinyan.model.messages import MessageGraph
+from yinyan.model.scoring import Model, Pairs
 from yinyan.settings import EncoderSettings, Settings
-from yinyan.training import Model
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-import variants
 
 NODES = 7  # the last has no link
 LINKS = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 0], [3, 4], [4, 5]])
@@ -77,7 +71,7 @@ def test_graded_steps_leave_a_quarter_of_the_dimensions_as_they_are() -> None:
 class TestNonLinks:
     def test_by_degree_each_pair_is_as_likely_as_its_degrees_say(self) -> None:
         encoder, messages = made(variants.DegreeNegatives)
-        (mean,) = encoder.terms(messages, None).non_links
+        (mean,) = encoder.terms(messages, None).negatives
         degrees = torch.tensor([2.0, 2, 2, 3, 2, 1, 0], dtype=torch.float64)
         expected = torch.outer(degrees, degrees) / degrees.sum()
         expected.fill_diagonal_(0)
@@ -96,7 +90,7 @@ class TestNonLinks:
         rows = torch.nn.functional.normalize(f, dim=1)
         alike = (rows[encoder._drawn[:, 0]] * rows[encoder._drawn[:, 1]]).sum(1)
         assert (rows[kept[:, 0]] * rows[kept[:, 1]]).sum(1).min() >= alike.sort(descending=True).values[len(kept) - 1]
-        (repelled,) = encoder.repelled(f, terms).non_links
+        (repelled,) = encoder.repelled(f, terms).negatives
         expected = torch.zeros(NODES, NODES, dtype=torch.float64)
         for i, j in kept.tolist():
             expected[i, j] += 1
@@ -127,11 +121,11 @@ def test_decoders_of_rows_and_of_pairs_agree_and_are_symmetric(lever: str) -> No
     assert logits.std() > 0
 
 
-def test_mining_learns_from_the_surest_non_links() -> None:
+def test_mining_learns_from_the_hardest_negatives() -> None:
     graph = Graph.from_arrays(LINKS.numpy())
     settings = Settings().updated({"encoder": {"inputs": "embeddings"}})
     torch.manual_seed(0)
-    model = variants.VARIANTS["mined non-links"](settings, graph)
+    model = variants.VARIANTS["mined negatives"](settings, graph)
     messages = MessageGraph.from_pairs(torch.from_numpy(graph.edges), graph.num_nodes)
     y = model.encoder(None, messages)
     drawn = torch.tensor([[[0, 2], [0, 4], [0, 5], [1, 3], [1, 4]]])

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from yinyan import Graph, LinkPredictor, bulk
-from yinyan.bulk import candidates, check_rows_file, pairs_of, recommend_all, write_rows
+from yinyan import Graph, LinkPredictor
+from yinyan.cli import bulk
+from yinyan.cli.bulk import candidates, check_rows_file, pairs_of, recommend_all, write_rows
 from yinyan.errors import InputError, StoppedError, StoreError, UnknownNodeError
 
 TINY: dict[str, Any] = {

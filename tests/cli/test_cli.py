@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ from command_line import MESSY, TINY, Ran, refused, run, start, works, write_lin
 
 COMMANDS = (
     *("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor"),
-    *("index", "mine", "audit", "reproduce", "methods", "datasets"),
+    *("index", "best-links", "similar", "audit", "reproduce", "methods", "datasets", "settings"),
 )
 
 
@@ -75,24 +76,35 @@ class TestHelp:
         assert works("--version").out == f"yinyan {yinyan.__version__}\n"
 
     def test_a_misspelt_flag_is_a_usage_error_with_a_hint(self, messy: Path) -> None:
-        ran = run("fit", messy, "--epohcs", "3")
+        ran = run("fit", messy, "--reprot", "page.html")
         assert ran.code == 2
-        assert "--epochs" in ran.err and ran.out == ""
+        assert "--report" in ran.err and ran.out == ""
+
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_fits_on_two_screens(self, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.setenv("TERMINAL_WIDTH", "100")
+        lines = works(command, "--help").out.splitlines()
+        assert len(lines) <= 80
+        assert not any("num-steps" in line or "--epochs" in line for line in lines)
 
 
 class TestFit:
     def test_says_what_was_read_on_standard_error(self, fitted: tuple[Path, Ran]) -> None:
         err = fitted[1].err
-        assert "30 nodes (text ids)" in err
-        assert "source column 'Quelle (ID)', target column 'Ziel, Name', weight column 'Rating' (guessed)" in err
+        assert err.startswith("graph      30 nodes (text ids), 90 edges, undirected, edge weights, no node features\n")
+        assert "columns    source = 'Quelle (ID)', target = 'Ziel, Name', weight = 'Rating' (guessed)\n" in err
         assert "dropped 2 rows of messy.csv without both ends" in err
         assert "dropped 1 self loop" in err and "merged 5 repeated edges" in err
-        assert "epoch 2/2, loss" in err
+        assert "model      learned node embeddings (8), 6 propagation steps in 8 dimensions, 64-dimensional" in err
+        assert "training   up to 2 epochs, 3 steps each, InfoNCE with 8 negatives per edge\n" in err
+        assert "memory     about " in err
+        assert re.search(r"^epoch 2/2   loss \d\.\d{3}   valid hits@10% \d\.\d{3}   auc \d\.\d{3}   took ", err, re.M)
 
     def test_says_what_came_of_it_on_standard_output(self, fitted: tuple[Path, Ran]) -> None:
         lines = fitted[1].out.splitlines()
         assert len(lines) == 3
-        assert lines[0].startswith("validation on 9 held-out links, weights of epoch ")
+        assert lines[0].startswith("validation on 9 held-out edges, weights of epoch ")
         assert lines[1] == f"saved the model in '{fitted[0]}'"
         assert lines[2].startswith(f"next: yinyan recommend {fitted[0]} 'O'\"'\"'Neil, Ann', or yinyan evaluate")
 
@@ -136,9 +148,9 @@ class TestFit:
         ran = works("fit", messy, "--nodes", path, "--node-id", "name", "--out", tmp_path / "m", *TINY)
         assert "column 'age': 5 missing values" in ran.err
         assert "column 'colour': 10 missing values" in ran.err
-        assert "5 features" in ran.err
+        assert "5 node features" in ran.err
         one = works("fit", messy, "--nodes", path, "--node-id", "0", "--feature", "age", "--out", tmp_path / "m", *TINY)
-        assert "2 features" in one.err
+        assert "2 node features" in one.err
 
     def test_bipartite_with_the_same_integers_on_both_sides(self, tmp_path: Path) -> None:
         path = tmp_path / "ratings.csv"
@@ -147,13 +159,13 @@ class TestFit:
         common = ("fit", path, "--bipartite", "--out", tmp_path / "m", *TINY)
         assert "--prefixes" in refused(*common)
         ran = works(*common, "--prefixes", "user:,item:")
-        assert "sides of 20 and 15 nodes" in ran.err
+        assert "bipartite (20 and 15 nodes)" in ran.err
         rows = works("recommend", tmp_path / "m", "user:3", "-k", "100", "--json").json
         assert len(rows) == 10 and all(row["target"].startswith("item:") for row in rows)
 
     def test_directed(self, tmp_path: Path) -> None:
         path = write_links(tmp_path / "links.csv")
-        assert "Directed graph" in works("fit", path, "--directed", "--out", tmp_path / "m", *TINY).err
+        assert ", directed, " in works("fit", path, "--directed", "--out", tmp_path / "m", *TINY).err
         pairs = tmp_path / "pairs.csv"
         pairs.write_text("source,target\nn1,n2\nn2,n1\n", encoding="utf-8")
         there, back = works("score", tmp_path / "m", pairs, "--json").json["pairs"]
@@ -172,7 +184,7 @@ class TestFit:
         assert "weight" not in ran.err
 
     def test_settings_are_checked_before_the_table_is_read(self, tmp_path: Path) -> None:
-        assert "training.epochs" in refused("fit", tmp_path / "absent.csv", "--epochs", "0")
+        assert "training.epochs" in refused("fit", tmp_path / "absent.csv", "--set", "training.epochs=0")
         assert "'device' needs to be" in refused("fit", tmp_path / "absent.csv", "--device", "abacus")
 
     def test_a_place_that_cannot_be_written_is_refused_in_one_line(self, messy: Path, tmp_path: Path) -> None:
@@ -182,7 +194,6 @@ class TestFit:
         assert (tmp_path / "file").read_text() == "kept"
 
     def test_report(self, messy: Path, tmp_path: Path) -> None:
-        pytest.importorskip("matplotlib")
         page = tmp_path / "new" / "report.html"
         ran = works("fit", messy, "--out", tmp_path / "m", *TINY, "-q", "--report", page)
         assert f"the report in '{page}'" in ran.out
@@ -207,13 +218,14 @@ class TestEvaluate:
         assert set(ran.json["peers"]) == {"cn", "aa", "ra"}
         auc = ran.json["values"]["auc"]
         assert ran.json["metrics"]["auc"] == pytest.approx(sum(auc) / 2)
-        assert ran.err.count("chosen: no features") == 1, "what every seed chooses is said once"
+        assert ran.err.count("model      learned node embeddings") == 1, "what every seed shares is printed once"
 
     def test_beside_other_peers(self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         ran = works("evaluate", messy, *TINY, "--peers", "jaccard, mlp", "--json")
         assert list(ran.json["peers"]) == ["jaccard", "mlp"]
         assert "mlp, seed 0, epoch 2/2" in ran.err and "jaccard" not in ran.err
+        assert ran.err.count("model      ") == 1, "peers have their names only"
         table = works("evaluate", messy, *TINY, "--peers", "", "-q").out.splitlines()
         assert [line.split()[0] for line in table[2:]] == ["yinyan"]
 
@@ -242,7 +254,6 @@ class TestEvaluate:
         assert list(tmp_path.iterdir()) == []
 
     def test_report(self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        pytest.importorskip("matplotlib")
         monkeypatch.chdir(tmp_path)
         ran = works("evaluate", messy, *TINY, "-q", "--report", "report.html")
         assert ran.out.splitlines()[-1] == "the report is in 'report.html'"

@@ -143,7 +143,7 @@ class TestExplainAndInfo:
         head, alone, columns, *rows = works("explain", model, "7", "007").out.splitlines()
         assert head.startswith("7 – 007: score ") and head.endswith("at base rate 0.5")
         assert "without any message to or from either end" in alone
-        assert "moved the score by" in columns and len(rows) >= 6
+        assert "change of the score" in columns and len(rows) >= 6
         assert "two different nodes" in refused("explain", model, "7", "7")
 
     def test_info(self, model: Path) -> None:

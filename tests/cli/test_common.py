@@ -14,11 +14,19 @@ import pytest
 from safetensors.numpy import load_file
 
 from command_line import TINY, refused, run, start, wait_until, works, write_links
-from yinyan import Graph, LinkPredictor, protocol, shell
+from yinyan import Graph, LinkPredictor, evaluation
+from yinyan.cli import common
 from yinyan.errors import SettingsError, StoppedError, StoreError
 from yinyan.progress import Progress
 
-LONG = ("--hidden-size", "16", "--decoder-width", "16", "--batch-size", "100", "--epochs", "60", "--patience", "0")
+LONG = tuple(
+    part
+    for text in (
+        *("encoder.hidden_size=16", "decoder.width=16"),
+        *("training.batch_size=100", "training.epochs=60", "training.patience=0"),
+    )
+    for part in ("--set", text)
+)
 
 
 def stopped(*arguments: object, cwd: Path, when: Any) -> str:
@@ -89,7 +97,7 @@ def stop_soon(model: LinkPredictor, graph: Graph, out: Path) -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(StoppedError, match="--resume"):
-        shell.run_fit(model, graph, out, Interrupting(), resume=False)
+        common.run_fit(model, graph, out, Interrupting(), resume=False)
 
 
 class TestEvaluate:
@@ -119,7 +127,7 @@ class TestEvaluate:
         monkeypatch.chdir(tmp_path)
         graph = Graph.from_table(write_links(tmp_path / "links.csv"))
         model = LinkPredictor(encoder={"hidden_size": 8}, decoder={"width": 8}, training={"epochs": 1})
-        real, ran = protocol.evaluate_seed, []
+        real, ran = evaluation.evaluate_seed, []
 
         def stop_after_two(*args: Any, seed: int, **kwargs: Any) -> Any:
             ran.append(seed)
@@ -127,11 +135,11 @@ class TestEvaluate:
                 raise StoppedError("stopped")
             return real(*args, seed=seed, **kwargs)
 
-        monkeypatch.setattr(shell, "evaluate_seed", stop_after_two)
+        monkeypatch.setattr(evaluation, "evaluate_seed", stop_after_two)
         plan = {"dataset": "links", "protocol": "clean", "peers": ("cn",)}
         with pytest.raises(StoppedError):
-            shell.run_evaluation(model, graph, shell.Plan(seeds=(0, 1, 2), resume=False, **plan), Progress())
-        again = shell.run_evaluation(model, graph, shell.Plan(seeds=(0, 1), resume=True, **plan), Progress())
+            common.run_evaluation(model, graph, common.Plan(seeds=(0, 1, 2), resume=False, **plan), Progress())
+        again = common.run_evaluation(model, graph, common.Plan(seeds=(0, 1), resume=True, **plan), Progress())
         assert ran == [0, 1, 2, 1]
         assert [result.model is not None for result in again.results] == [False, True]
         assert [list(result.peers) for result in again.results] == [["cn"], ["cn"]]
@@ -144,20 +152,20 @@ class TestEvaluate:
         def stop(*args: Any, **kwargs: Any) -> Any:
             raise StoppedError("stopped")
 
-        real = shell.evaluate_seed
-        first = shell.Plan("links", "clean", (0, 1), ("cn",), resume=False)
-        monkeypatch.setattr(shell, "evaluate_seed", lambda *a, **k: real(*a, **k) if k["seed"] == 0 else stop())
+        real = evaluation.evaluate_seed
+        first = common.Plan("links", "clean", (0, 1), ("cn",), resume=False)
+        monkeypatch.setattr(evaluation, "evaluate_seed", lambda *a, **k: real(*a, **k) if k["seed"] == 0 else stop())
         with pytest.raises(StoppedError):
-            shell.run_evaluation(model, graph, first, Progress())
+            common.run_evaluation(model, graph, first, Progress())
         with pytest.raises(StoreError, match="of another run"):
-            shell.run_evaluation(model, graph, replace(first, peers=("cn", "aa"), resume=True), Progress())
+            common.run_evaluation(model, graph, replace(first, peers=("cn", "aa"), resume=True), Progress())
 
 
 def test_names_of_methods() -> None:
-    assert shell.names("cn, aa ,cn,,ra") == ("cn", "aa", "ra")
-    assert shell.names("") == ()
+    assert common.names("cn, aa ,cn,,ra") == ("cn", "aa", "ra")
+    assert common.names("") == ()
     with pytest.raises(SettingsError, match=r"there is no method 'catz' \(nearest: 'katz'"):
-        shell.names("cn,catz")
+        common.names("cn,catz")
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +173,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model with nodes enough for several parts."""
     folder = tmp_path_factory.mktemp("large")
     links = write_links(folder / "links.csv", nodes=3000, each=2)
-    works("fit", links, *TINY, "--epochs", "1", "--batch-size", "2000", "--out", folder / "m", "-q")
+    works(
+        "fit",
+        links,
+        *TINY,
+        "--set",
+        "training.epochs=1",
+        "--set",
+        "training.batch_size=2000",
+        "--out",
+        folder / "m",
+        "-q",
+    )
     return folder / "m"
 
 

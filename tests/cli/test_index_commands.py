@@ -37,12 +37,23 @@ def test_asks_the_index(saved: Path, tmp_path: Path) -> None:
     works("recommend", saved, "--all", "--index", "-k", "2", "--out", tmp_path / "a.parquet", "--quiet")
     works("recommend", saved, "--all", "-k", "2", "--out", tmp_path / "b.parquet", "--quiet")
     assert pq.read_table(tmp_path / "a.parquet").equals(pq.read_table(tmp_path / "b.parquet"))
-    assert (
-        works("mine", saved, "-k", "4", "--json", "--quiet").json
-        == works("mine", saved, "-k", "4", "--index", "--json", "--quiet").json
-    )
-    works("mine", saved, "-k", "4", "--out", tmp_path / "c.csv", "--quiet")
-    assert len((tmp_path / "c.csv").read_text().splitlines()) == 5
+    best = works("best-links", saved, "-k", "4", "--json", "--quiet").json
+    assert best == works("best-links", saved, "-k", "4", "--index", "--json", "--quiet").json
+    assert [set(link) for link in best] == [{"source", "target", "score", "rank", "probability"}] * 4
+    works("best-links", saved, "-k", "4", "--out", tmp_path / "c.csv", "--quiet")
+    assert (tmp_path / "c.csv").read_text().splitlines()[0] == '"source","target","score","rank","probability"'
+    old = works("mine", saved, "-k", "4", "--json", "--quiet")
+    assert old.json == best and "deprecated" in old.err.lower()
+
+
+def test_similar_nodes(saved: Path, tmp_path: Path) -> None:
+    found = LinkPredictor.load(saved).similar(["n1", "n2"], 3)
+    told = works("similar", saved, "n1", "n2", "-k", "3", "--json").json
+    assert [(row["source"], row["target"], row["rank"]) for row in told] == [(a, b, rank) for a, b, _, rank in found]
+    assert "n1" in works("similar", saved, "n1").out
+    works("similar", saved, "n1", "-k", "3", "--out", tmp_path / "near.parquet")
+    assert pq.read_table(tmp_path / "near.parquet").num_rows == 3
+    assert "'nobody' is not in the graph" in refused("similar", saved, "nobody")
 
 
 def test_an_index_of_another_model_is_refused(saved: Path, tmp_path: Path) -> None:

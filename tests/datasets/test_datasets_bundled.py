@@ -7,8 +7,8 @@ import pytest
 
 from yinyan.datasets import bundled, bundled_cora
 from yinyan.errors import MissingExtraError
-from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
+from yinyan.graph.features import SparseFeatures
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_set_files import pairs, real_data
 
+from data_set_files import pairs, real_data
 from yinyan.datasets import load
 from yinyan.datasets.heart import read_heart
 from yinyan.errors import InputError

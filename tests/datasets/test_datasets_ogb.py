@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from data_set_files import pairs, real_data, write_old_torch, write_table
 from test_datasets_pickles import Call
 
+from data_set_files import pairs, real_data, write_old_torch, write_table
 from yinyan.datasets import load, ogb
 from yinyan.datasets.dataset import Size
 from yinyan.datasets.ogb import LAYOUTS, read_ogb
 from yinyan.errors import InputError
-from yinyan.features import SparseFeatures
+from yinyan.graph.features import SparseFeatures
 
 
 def write_ogb(folder: Path, name: str, num_nodes: int, split: dict[str, dict[str, Any]], features: Any = None) -> None:
@@ -144,8 +144,8 @@ def test_citation2_is_directed_and_has_negatives_of_each_source(
             r"'edge' needs integers of shape \(pairs, 2\) \(got int64, shape \(2, 3\)",
         ),
         ("test", "edge", np.zeros((2, 2)), r"\(got float64"),
-        ("valid", "weight", np.array([1]), "'weight' needs a number a pair"),
-        ("train", "edge", pairs((0, 1)), "'weight' needs a number a pair"),
+        ("valid", "weight", np.array([1]), "'weight' needs one number"),
+        ("train", "edge", pairs((0, 1)), "'weight' needs one number"),
         ("train", "edge", [1, 2], "needs to hold arrays by name"),
     ],
 )

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from data_set_files import write_old_torch
 from scipy.sparse import csc_matrix, csr_matrix
 
+from data_set_files import write_old_torch
 from yinyan.datasets import pickles
 from yinyan.datasets.pickles import SparseRows, read_pickle, read_torch_pickle
 from yinyan.errors import InputError

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_set_files import write_planetoid
 from loopback import Server, serving
 from test_datasets_ogb import collab, publish, write_ogb
 
+from data_set_files import write_planetoid
 from yinyan.datasets import NAMES, load, loading, ogb, planetoid, sources
 from yinyan.datasets.archives import unpack
 from yinyan.datasets.dataset import Size

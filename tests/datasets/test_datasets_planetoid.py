@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_set_files import real_data, write_planetoid
 
+from data_set_files import real_data, write_planetoid
 from yinyan.datasets import bundled_cora, load, planetoid, sources
 from yinyan.datasets.planetoid import read_planetoid
 from yinyan.errors import InputError, MissingExtraError
-from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
+from yinyan.graph.features import SparseFeatures
 
 
 def dense(graph: Graph) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_set_files import real_data
 from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
+from data_set_files import real_data
 from yinyan.datasets import collegemsg, load, seal
 from yinyan.datasets.collegemsg import read_collegemsg
 from yinyan.datasets.seal import read_seal

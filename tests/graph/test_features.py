@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from yinyan.errors import InputError
-from yinyan.feature_matrix import rows_normalised
-from yinyan.features import FeatureEncoder, SparseFeatures, features_from_matrix
-from yinyan.ids import Ids
+from yinyan.graph.feature_matrix import rows_normalised
+from yinyan.graph.features import FeatureEncoder, SparseFeatures, features_from_matrix
+from yinyan.graph.ids import Ids
 
 
 def dense(features: Any) -> np.ndarray:
@@ -232,7 +232,7 @@ def test_sparse_and_dense_agree(matrix: np.ndarray) -> None:
         torch.from_numpy(matrix).to_sparse(),
     ):
         features = features_from_matrix(given_matrix, len(matrix))
-        assert isinstance(features, SparseFeatures) == (np.count_nonzero(matrix) < 0.1 * matrix.size)
+        assert isinstance(features, SparseFeatures) == (np.count_nonzero(matrix) < 0.15 * matrix.size)
         assert np.array_equal(dense(features), matrix)
 
 
@@ -305,3 +305,16 @@ def test_rows_divided_by_their_sums(sparse: bool) -> None:
 def test_no_rows_to_divide() -> None:
     assert rows_normalised(np.zeros((0, 3), dtype=np.float32)).shape == (0, 3)
     assert rows_normalised(SparseFeatures(np.zeros(4), np.zeros(0), np.zeros(0), 2)).shape == (3, 2)
+
+
+@pytest.mark.parametrize(("nonzero", "sparse"), [(14, True), (15, False)])
+def test_tables_and_matrices_are_sparse_from_the_same_share_on(nonzero: int, sparse: bool) -> None:
+    """The threshold once was .10 for tables and .15 for matrices."""
+    matrix = np.zeros((10, 10), dtype=np.float32)
+    matrix.reshape(-1)[: 7 * nonzero : 7] = 2.0
+    assert np.count_nonzero(matrix) == nonzero
+    table = pa.table({"vector": pa.array(list(matrix), pa.list_(pa.float32()))})
+    encoder = FeatureEncoder.fit(table)
+    assert encoder.sparse == sparse
+    assert isinstance(encoder.transform(table), SparseFeatures) == sparse
+    assert isinstance(features_from_matrix(matrix, 10), SparseFeatures) == sparse

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yinyan.errors import InputError, UnknownNodeError
-from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
-from yinyan.ids import Ids
-from yinyan.tables import write_parquet
+from yinyan.graph.features import SparseFeatures
+from yinyan.graph.ids import Ids
+from yinyan.graph.tables import write_parquet
 
 relaxed = settings(deadline=None, max_examples=60)
 names = st.sampled_from(["a", "b", "c", "7", "007", "x,y", "ü", ""])
@@ -119,11 +119,11 @@ def test_csv_ids_are_text_and_guesses_are_said(tmp_path: Path) -> None:
     assert pairs(graph) == {("007", "7"), ("7", 'a,"b"\n🐙')}
     assert graph.times is not None
     assert sorted(graph.times.tolist()) == [2001, 2002]
-    assert graph.notes[0] == ("edges.csv: source column 'citing', target column 'cited', time column 'year' (guessed)")
+    assert graph.notes[0] == ("columns: source = 'citing', target = 'cited', time = 'year' (guessed)")
     told = Graph.from_table(path, "cited", 0, time=False)
     assert told.times is None
     assert told.notes == ()
-    assert Graph.from_table(path, target="cited").notes[0].startswith("edges.csv: source column 'citing', time")
+    assert Graph.from_table(path, target="cited").notes[0].startswith("columns: source = 'citing', time")
     with pytest.raises(UnknownNodeError, match=r"'7' \(text\) is: ids read from CSV are text"):
         graph.ids.row(7)
 
@@ -266,7 +266,7 @@ def test_node_table_features_follow_the_ids(tmp_path: Path) -> None:
     assert graph.ids.take(range(3)) == ["c", "b", "a"]
     assert np.allclose(np.asarray(graph.features)[:, 0], [1.5**0.5, 0, -(1.5**0.5)])
     assert np.asarray(graph.features)[:, 1:].tolist() == [[1, 0], [0, 1], [1, 0]]
-    assert "nodes.csv: id column 'id' (guessed)" in graph.notes
+    assert "columns: node id = 'id' of nodes.csv (guessed)" in graph.notes
     assert graph.feature_encoder is not None
     assert graph.feature_encoder.num_columns == 3
     chosen = Graph.from_table(path, nodes=nodes, node_id="id", feature_columns=["kind"])
@@ -351,8 +351,8 @@ def test_ids_on_both_sides_need_prefixes() -> None:
         ({"directed": True, "bipartite": True}, "either directed or bipartite"),
         ({"prefixes": ("a", "b")}, "pass bipartite=True"),
         ({"prefixes": ("a", "a"), "bipartite": True}, "two different texts"),
-        ({"unmatched": "drop"}, "'unmatched' needs to be one of 'error', 'keep'"),
-        ({"id_type": "float"}, "'id_type' needs to be one of"),
+        ({"unmatched": "drop"}, r"'unmatched' \(--keep-unmatched\) needs to be 'error' or 'keep'"),
+        ({"id_type": "float"}, r"'id_type' \(--id-type\) needs to be 'keep', 'text' or 'integer'"),
         ({"source": "u", "target": "u"}, "the same column 'u'"),
         ({"source": "nope"}, "no source column 'nope'"),
         ({"weight": True}, "a name or a position"),
@@ -403,7 +403,7 @@ def test_pairs_of_text_ids() -> None:
         ({"edges": [(0.5, 1)]}, "integer row numbers"),
         ({"edges": [(0, 1, 2)]}, "shape"),
         ({"edges": [(0, 1)], "ids": ["a", "b"], "num_nodes": 3}, "leave num_nodes out"),
-        ({"edges": [(0, 1)], "weights": [1.0, 2.0]}, "one entry an edge"),
+        ({"edges": [(0, 1)], "weights": [1.0, 2.0]}, "one entry per edge"),
         ({"edges": [(0, 1)], "features": np.eye(3), "num_nodes": 2}, "2 rows"),
         ({"edges": [(0, 1)], "features": [[np.nan], [1.0]]}, "hold nan in row 0"),
         ({"edges": [(0, 1)], "sides": [0, 0]}, "edge 0 to 1 joins two nodes of side 0"),
@@ -515,7 +515,7 @@ def test_pyg_data() -> None:
         ({}, "no edge_index"),
         ({"edge_index": np.zeros((3, 5), dtype=int)}, "shape"),
         ({"edge_index": np.array([[0], [9]]), "num_nodes": 3}, "row 9"),
-        ({"edge_index": np.array([[0], [1]]), "edge_weight": np.ones(2)}, "one entry an edge"),
+        ({"edge_index": np.array([[0], [1]]), "edge_weight": np.ones(2)}, "one entry per edge"),
     ],
 )
 def test_bad_pyg_data(attributes: dict[str, Any], message: str) -> None:
@@ -548,11 +548,11 @@ def test_a_subset_of_the_edges_keeps_the_nodes() -> None:
         ({"edges": np.array([[0, 1], [0, 1]])}, "sorted and distinct"),
         ({"edges": np.array([[1, 2], [0, 1]])}, "sorted and distinct"),
         ({"edges": np.array([[0, 3]])}, "rows between 0 and 2"),
-        ({"weights": np.ones(2, dtype=np.float32)}, "'weights' needs one entry an edge"),
+        ({"weights": np.ones(2, dtype=np.float32)}, "'weights' needs one entry per edge"),
         ({"weights": np.ones(1)}, "'weights' needs to be float32"),
         ({"weights": np.zeros(1, dtype=np.float32)}, "finite and positive"),
         ({"times": np.ones(1, dtype=np.int32)}, "'times' needs to be int64 or float64"),
-        ({"features": np.ones((2, 2), dtype=np.float32)}, "'features' needs one row a node"),
+        ({"features": np.ones((2, 2), dtype=np.float32)}, "'features' needs one row per node"),
         ({"features": np.ones((3, 2))}, "'features' needs to be float32"),
         ({"features": np.array([[1], [np.nan], [1]], dtype=np.float32)}, "hold nan in row 1"),
         ({"sides": np.array([0, 1, 0], dtype=np.int8)}, "side 0 before"),
@@ -582,16 +582,14 @@ def test_description() -> None:
         bipartite=True,
     )
     assert graph.describe().splitlines() == [
-        "Bipartite graph: 4 nodes (text ids), 2 edges, sides of 2 and 2 nodes, weighted edges, edge times, "
-        "no features.",
-        "- the edge table: source column 'user', target column 'item', weight column 'weight', "
-        "time column 'time' (guessed)",
+        "4 nodes (text ids), 2 edges, bipartite (2 and 2 nodes), edge weights, edge times, no node features",
+        "- columns: source = 'user', target = 'item', weight = 'weight', time = 'time' (guessed)",
         "- merged 1 repeated edge (a pair counts once whichever way it is written, weights added, "
         "the earliest time kept)",
     ]
     assert repr(graph) == "Graph(bipartite, nodes=4, edges=2, features=None)"
     words = Graph.from_arrays([(0, 1)], features=np.eye(20), directed=True)
-    assert "20 features (5 % nonzero)" in words.describe()
+    assert "20 node features (5 % nonzero)" in words.describe()
     assert repr(words) == "Graph(directed, nodes=20, edges=1, features=20)"
 
 

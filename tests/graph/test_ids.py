@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yinyan.errors import InputError, UnknownNodeError
-from yinyan.ids import Ids
+from yinyan.graph.ids import Ids
 
 text_ids = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 integer_ids = st.integers(-(2**70), 2**70)

@@ -17,8 +17,9 @@ import pytest
 
 import yinyan
 from command_line import TINY, refused, works, write_links
-from yinyan import Graph, LinkPredictor, store
+from yinyan import Graph, LinkPredictor
 from yinyan.errors import InputError
+from yinyan.store import model_files
 
 
 @pytest.fixture
@@ -225,7 +226,7 @@ class TestSaving:
         model = small_disk / "model"
         works("fit", links, "--out", model, *TINY, "-q")
         before = snapshot(small_disk)
-        said = refused("fit", links, "--out", model, "--epochs", "1", "--hidden-size", "512")
+        said = refused("fit", links, "--out", model, "--set", "training.epochs=1", "--set", "encoder.hidden_size=512")
         assert "the disk is full: free some space" in said
         assert snapshot(small_disk) == before
         assert works("info", model, "--json").json["nodes"] == 60
@@ -263,7 +264,7 @@ class TestSaving:
         def fails(*args: Any, **kwargs: Any) -> None:
             raise OSError(number, os.strerror(number))
 
-        monkeypatch.setattr(store, "_write_manifest", fails)
+        monkeypatch.setattr(model_files, "_write_manifest", fails)
         assert said in refused("fit", links, "--out", model, *TINY, "--seed", "1")
         assert snapshot(links.parent) == before
 

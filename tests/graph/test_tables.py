@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yinyan.errors import InputError, StoreError
-from yinyan.tables import (
+from yinyan.graph.tables import (
     find_column,
     guess_edge_columns,
     guess_node_column,

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving_tools import tiny_predictor
 
+from serving_tools import tiny_predictor
 from yinyan import Graph
-from yinyan.service import finding
+from yinyan.live import finder
+from yinyan.service.context import Room
 from yinyan.service.options import Options
 from yinyan.service.questions import Wish, recommend
-from yinyan.service.room import Room
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_an_index_follows_the_graph_and_is_built_again(
     larger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(larger, tmp_path / "model")
-    monkeypatch.setattr(finding, "_CHURN", 0.01)
+    monkeypatch.setattr(finder, "_CHURN", 0.01)
     exact = Room(Options(str(tmp_path / "model"), index="exact", log=str(tmp_path / "exact.sqlite")))
     quick = Room(Options(str(tmp_path / "model"), index="flashlight"))
     try:
@@ -75,8 +75,8 @@ def test_a_saved_index_is_used_if_it_fits(larger: Path, tmp_path: Path, monkeypa
     shutil.copytree(larger, tmp_path / "model")
     LinkPredictor.load(tmp_path / "model", device="cpu").index("flashlight").save(tmp_path / "model")
     built: list[str] = []
-    build = finding.build_index
-    monkeypatch.setattr(finding, "build_index", lambda *a, **o: built.append(o["kind"]) or build(*a, **o))
+    build = finder.build_index
+    monkeypatch.setattr(finder, "build_index", lambda *a, **o: built.append(o["kind"]) or build(*a, **o))
     for kind, wanted, makes in (("auto", "flashlight", 0), ("flashlight", "flashlight", 0), ("exact", "exact", 1)):
         room = Room(Options(str(tmp_path / "model"), index=kind, read_only=True))
         assert room.now.served.finder.describe()["kind"] == wanted
@@ -92,8 +92,8 @@ def test_a_saved_index_is_used_if_it_fits(larger: Path, tmp_path: Path, monkeypa
 
 def test_processes_share_one_index(larger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
-    build = finding.build_index
-    monkeypatch.setattr(finding, "build_index", lambda *a, **o: built.append(o["kind"]) or build(*a, **o))
+    build = finder.build_index
+    monkeypatch.setattr(finder, "build_index", lambda *a, **o: built.append(o["kind"]) or build(*a, **o))
     (tmp_path / "shared").mkdir()
     for _ in range(2):
         options = Options(

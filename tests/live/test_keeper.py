@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving_tools import tiny_predictor, two_rings
 
+from serving_tools import tiny_predictor, two_rings
 from yinyan import Graph, LinkPredictor
 from yinyan.errors import InputError, StoreError, UnknownNodeError
-from yinyan.service.change_log import log_path
-from yinyan.service.live import Made
+from yinyan.live.change_log import log_path
+from yinyan.live.keeper import Made
+from yinyan.live.renewal import LocalRenewal
+from yinyan.live.structure import ConflictError
+from yinyan.service.context import Room
 from yinyan.service.options import Options
-from yinyan.service.questions import Explainer, Wish, embed, recommend, score
-from yinyan.service.renewal import LocalRenewal
-from yinyan.service.room import Room
-from yinyan.service.structure import ConflictError
+from yinyan.service.questions import Wish, embed, explain, recommend, score
 
 
 def links(*pairs: tuple[Any, Any]) -> dict[str, Any]:
@@ -35,8 +35,8 @@ def embedded_again(predictor: LinkPredictor, graph: Graph) -> np.ndarray[Any, An
     """All rows of a changed graph, by the model's own encoder."""
     from dataclasses import replace
 
-    from yinyan.fitting import embed_graph
-    from yinyan.tensors import feature_tensor, message_graph
+    from yinyan.model.fitted import embed_graph
+    from yinyan.model.tensors import feature_tensor, message_graph
 
     fitted = replace(predictor.fitted_, graph=graph)
     cpu = fitted.embeddings.device
@@ -68,11 +68,11 @@ def test_answers_follow_the_graph(tmp_path: Path, name: str, directed: bool) -> 
         kept = [tuple(p) for p in pairs.tolist() if set(p) != {0, 1} or (directed and tuple(p) == (1, 0))]
         changed = Graph.from_arrays(np.array([*kept, (0, 30), (1, 31)]), ids=ids, features=features, directed=directed)
         wanted = embedded_again(predictor, changed)
-        np.testing.assert_allclose(room.now.vectors.matrix().numpy(), wanted, atol=5e-4 * np.abs(wanted).max())
+        np.testing.assert_allclose(room.now.live_vectors.matrix().numpy(), wanted, atol=5e-4 * np.abs(wanted).max())
         assert room.now.structure.pairs().tolist() == changed.edges.tolist()
         assert room.now.structure.num_links == changed.num_edges
         np.testing.assert_array_equal(room.now.structure.degrees, changed.degrees)
-        told = Explainer().explain(room.now, [("n0", "n5")])["explanations"][0]
+        told = explain(room.now, [("n0", "n5")])["explanations"][0]
         stored = score(room.now, [("n0", "n5")])["scores"][0]["score"]
         assert told["score"] == pytest.approx(stored, abs=1e-4)
     finally:
@@ -96,7 +96,7 @@ def test_a_new_node_is_embedded_as_the_predictor_would(tmp_path: Path) -> None:
         assert [r["target"] for r in recommend(room.now, Wish(["new"], 5))["results"][0]["recommendations"]] == [
             row.target for row in wanted.recommend("new", 5)
         ]
-        told = Explainer().explain(room.now, [("new", 9)])["explanations"][0]
+        told = explain(room.now, [("new", 9)])["explanations"][0]
         assert told["score"] == pytest.approx(wanted.score(("new", 9)), abs=1e-4)
         with pytest.raises(ConflictError, match="already in the graph"):
             make(room, {"kind": "add_nodes", "nodes": [node]})
@@ -117,12 +117,12 @@ def test_a_replayed_log_gives_the_same_rows(tmp_path: Path, inputs: str) -> None
     make(room, {"kind": "remove_links", "pairs": [["y", 5], [0, 25]]})
     make(room, {"kind": "reject", "pairs": [[0, 9], [1, 9]]})
     make(room, {"kind": "take_back", "pairs": [[1, 9]]})
-    before, after_version = room.now.vectors.matrix().clone(), room.now.version
+    before, after_version = room.now.live_vectors.matrix().clone(), room.now.version
     room.close()
     again = opened(tmp_path / "model")
     try:
         assert again.now.version == after_version == 7
-        np.testing.assert_allclose(again.now.vectors.matrix().numpy(), before.numpy(), atol=1e-5)
+        np.testing.assert_allclose(again.now.live_vectors.matrix().numpy(), before.numpy(), atol=1e-5)
         assert again.now.structure.names.label(42) == "last"
         assert again.now.structure.num_rejected == 1 and again.now.structure.rejected.has(0, 9)
         assert 9 not in [r["target"] for r in recommend(again.now, Wish([0], 40))["results"][0]["recommendations"]]

@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from yinyan import refreshing
-from yinyan.encoder import Encoder
-from yinyan.energy import EnergyTerms
 from yinyan.errors import InputError, SettingsError
-from yinyan.messages import MessageGraph
-from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator
+from yinyan.live import embeddings
+from yinyan.live.embeddings import LiveEmbeddings
+from yinyan.model.encoder import Encoder
+from yinyan.model.energy import EnergyTerms
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import LowRankOperator, SparseMatrix, SymmetricOperator
+from yinyan.model.sketches import Sketches
 from yinyan.randomness import Streams
-from yinyan.refreshing import LiveEmbeddings
 from yinyan.settings import EncoderSettings
-from yinyan.sketches import Sketches
 
 NODES, LEFT, FEATURES = 70, 30, 6  # node 0 is a hub, the last five have no link
 SETTINGS: dict[str, Any] = {
@@ -88,15 +88,15 @@ class World:
         links = inverse.sqrt()[:, None] * self.adjacency * inverse.sqrt()
         at_build = 1 / terms.anchor[:, 0].double() - (self.build_degrees() + s.self_loops)
         repelled = torch.zeros(n, dtype=torch.float64)
-        if terms.non_links:
+        if terms.negatives:
             repelled[:NODES] = at_build.clamp(min=0).nan_to_num(posinf=0)
         anchor = torch.where(degrees + repelled > 0.1, 1 / (degrees + repelled), 0.0)[:, None]
-        pushes = [float(r) / len(terms.non_links) for r in terms.repulsion]
+        pushes = [float(r) / len(terms.negatives) for r in terms.repulsion]
         f = self.encoder.base.of_rows(self.features, self.table).double()
         y = f
         for t in range(s.num_steps):
             half = s.anchoring * anchor * (y - f) + s.attraction * ((plain * inverse)[:, None] * y - links @ y)
-            for push, graph in zip(pushes, terms.non_links, strict=True):
+            for push, graph in zip(pushes, terms.negatives, strict=True):
                 apart = graph.diagonal.double() * y[:NODES]
                 if isinstance(graph.adjacency, SymmetricOperator):
                     apart = apart - graph.adjacency.product(torch.eye(NODES, dtype=self.kind)).double() @ y[:NODES]
@@ -370,8 +370,8 @@ class TestRebuilding:
 
     def test_room_is_made_as_it_is_needed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         packed: list[int] = []
-        pack = refreshing.RowLists.pack
-        monkeypatch.setattr(refreshing.RowLists, "pack", lambda lists, more: (packed.append(more), pack(lists, more)))
+        pack = embeddings.RowLists.pack
+        monkeypatch.setattr(embeddings.RowLists, "pack", lambda lists, more: (packed.append(more), pack(lists, more)))
         world = World(num_negatives=0)
         for i in range(8):
             for j in range(i + 1, 69):

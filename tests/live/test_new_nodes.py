@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from contracts import distances, planted_graph, tiny
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import Graph
+from yinyan.live.new_nodes import extend
+from yinyan.live.renewal import LocalRenewal, WholeRenewal
+from yinyan.live.structure import NewNode, Structure, planned
 from yinyan.predictor import LinkPredictor
 from yinyan.splits import random_split
 
@@ -52,7 +55,7 @@ def featureless() -> LinkPredictor:
 
 def test_a_copy_of_a_node_gets_nearly_its_vector(model: LinkPredictor) -> None:
     features = np.asarray(model.graph_.features)
-    copies = np.concatenate([model.embed_new(features[[row]], links_of(model, row)) for row in range(0, 50, 7)])
+    copies = np.concatenate([model.embed_new(None, features[[row]], links_of(model, row)) for row in range(0, 50, 7)])
     originals = model.embeddings_[::7]
     assert distances(originals, copies).max() < 0.35
     nearest = np.linalg.norm(copies[:, None] - model.embeddings_[None], axis=2).argmin(1)
@@ -62,7 +65,7 @@ def test_a_copy_of_a_node_gets_nearly_its_vector(model: LinkPredictor) -> None:
 def test_sparse_features_likewise() -> None:
     model = LinkPredictor(**tiny(encoder=FROM_FEATURES)).fit(with_features(sparse=True))
     row = model.graph_.features.take([9]).to_dense()  # type: ignore[union-attr]
-    copy = model.embed_new(row, links_of(model, 9))
+    copy = model.embed_new(None, row, links_of(model, 9))
     assert distances(model.embeddings_, np.broadcast_to(copy, (50, 16))).argmin() == 9
 
 
@@ -84,7 +87,7 @@ def test_nothing_is_retrained(model: LinkPredictor, featureless: LinkPredictor) 
     for known, features in ((model, np.zeros((2, 6))), (featureless, None)):
         weights, embeddings, edges = state_of(known)
         grown = known.extended(["x", "y"], features, [("x", 3), ("y", "x"), (4, "y")])
-        known.embed_new(features, [(0, 3), (1, 4)])
+        known.embed_new(None, features, [(0, 3), (1, 4)])
         after, embeddings_after, edges_after = state_of(known)
         assert all(torch.equal(after[name], value) for name, value in weights.items())
         assert np.array_equal(embeddings_after, embeddings)
@@ -114,8 +117,8 @@ def test_new_nodes_are_asked_about_by_name(model: LinkPredictor) -> None:
 
 def test_embed_new_and_extended_agree(model: LinkPredictor) -> None:
     features = np.random.default_rng(3).normal(size=(3, 6))
-    by_row = model.embed_new(features, [(0, 5), (2, 7), (2, 8)])
-    by_name = model.embed_new(features, [("a", 5), ("c", 7), ("c", 8)], ids=["a", "b", "c"])
+    by_row = model.embed_new(None, features, [(0, 5), (2, 7), (2, 8)])
+    by_name = model.embed_new(["a", "b", "c"], features, [("a", 5), ("c", 7), ("c", 8)])
     grown = model.extended(["a", "b", "c"], features, [("a", 5), ("c", 7), ("c", 8)])
     assert by_row.shape == (3, 16)
     np.testing.assert_array_equal(by_row, by_name)
@@ -131,12 +134,12 @@ def test_links_between_new_nodes_carry_messages(model: LinkPredictor) -> None:
 
 
 def test_a_new_node_without_a_link(model: LinkPredictor, featureless: LinkPredictor) -> None:
-    assert np.isfinite(model.embed_new(np.ones((1, 6)), [])).all()
+    assert np.isfinite(model.embed_new(None, np.ones((1, 6)), [])).all()
     assert np.isfinite(featureless.extended(["x"], None, []).embed("x")).all()
 
 
 def test_no_new_node_changes_nothing(model: LinkPredictor) -> None:
-    assert model.embed_new(np.empty((0, 6)), []).shape == (0, 16)
+    assert model.embed_new(None, np.empty((0, 6)), []).shape == (0, 16)
     np.testing.assert_allclose(model.extended([], np.empty((0, 6)), []).embeddings_, model.embeddings_, atol=1e-6)
 
 
@@ -146,14 +149,14 @@ def test_learned_embeddings(featureless: LinkPredictor) -> None:
     table = grown.fitted_.model.encoder.base.table
     assert table is not None
     torch.testing.assert_close(table[50], table[[3, 4]].mean(0))
-    vector = featureless.embed_new(None, [(0, row) for row in range(25, 50, 3)])[0]
+    vector = featureless.embed_new(None, None, [(0, row) for row in range(25, 50, 3)])[0]
     closeness = featureless.embeddings_ @ vector
     assert closeness[25:].mean() > closeness[:25].mean()
 
 
 def test_random_inputs() -> None:
     model = LinkPredictor(**tiny(encoder={"inputs": "random"})).fit(planted_graph())
-    one, again = (model.embed_new(None, [(0, 3)]) for _ in range(2))
+    one, again = (model.embed_new(None, None, [(0, 3)]) for _ in range(2))
     assert np.array_equal(one, again)
     assert np.isfinite(one).all()
 
@@ -208,14 +211,14 @@ def test_either_side_of_a_bipartite_graph(side: int) -> None:
     original = model.fitted_.model.encoder.base.table
     assert table is not None and original is not None
     assert torch.equal(table[torch.from_numpy(graph.ids.rows(list(range(40))))], original)
-    np.testing.assert_array_equal(model.embed_new(None, [(0, other) for other in partners])[0], grown.embed("x"))
+    np.testing.assert_array_equal(model.embed_new(None, None, [(0, other) for other in partners])[0], grown.embed("x"))
 
 
 def test_sides_must_be_clear() -> None:
     pairs = [(a, b) for a in range(6) for b in range(6, 14) if (a + b) % 3]
     model = LinkPredictor(**tiny()).fit(Graph.from_arrays(pairs, num_nodes=14, sides=np.repeat([0, 1], [6, 8])))
     with pytest.raises(InputError, match="links to known nodes of one side only"):
-        model.embed_new(None, [(0, 3), (0, 9)])
+        model.embed_new(None, None, [(0, 3), (0, 9)])
     with pytest.raises(InputError, match="a new node without a link has no side"):
         model.extended(["x"], None, [])
 
@@ -259,35 +262,58 @@ def test_an_extension_can_be_extended_and_saved(model: LinkPredictor, tmp_path: 
 
 def test_samples_of_new_graphs_repeat() -> None:
     model = LinkPredictor(**tiny(encoder={"expected_negatives": False})).fit(planted_graph())
-    assert np.array_equal(model.embed_new(None, [(0, 3)]), model.embed_new(None, [(0, 3)]))
+    assert np.array_equal(model.embed_new(None, None, [(0, 3)]), model.embed_new(None, None, [(0, 3)]))
 
 
 def test_what_does_not_fit_is_refused(model: LinkPredictor, featureless: LinkPredictor) -> None:
     row = np.ones((1, 6))
     with pytest.raises(InputError, match=r"need the shape \(1, 6\) \(got \(1, 5\)\)"):
-        model.embed_new(np.ones((1, 5)), [(0, 3)])
+        model.embed_new(None, np.ones((1, 5)), [(0, 3)])
     with pytest.raises(InputError, match="this model reads 6 features: pass a row of them for each new node"):
-        model.embed_new(None, [(0, 3)])
+        model.embed_new(None, None, [(0, 3)])
     with pytest.raises(InputError, match="this model has no features: pass features=None"):
-        featureless.embed_new(row, [(0, 3)])
+        featureless.embed_new(None, row, [(0, 3)])
     with pytest.raises(InputError, match=r"link 0, \(3, 4\), joins two known nodes: fit again"):
         model.extended(["x"], row, [(3, 4)])
     with pytest.raises(InputError, match="link 0 joins the new node 'x' to itself"):
         model.extended(["x"], row, [("x", "x")])
     with pytest.raises(UnknownNodeError, match="node 999 is not in the graph"):
-        model.embed_new(row, [(0, 999)])
+        model.embed_new(None, row, [(0, 999)])
     with pytest.raises(UnknownNodeError, match="node 'z' is not in the graph"):
         model.extended(["x"], row, [("x", "z")])
     with pytest.raises(InputError, match=r"link 0 starts at new node 1, but the 1 new nodes are called 0\.\.0"):
-        model.embed_new(row, [(1, 3)])
+        model.embed_new(None, row, [(1, 3)])
     with pytest.raises(InputError, match=r"link 0 starts at new node 'x', but .*pass their names as 'ids'"):
-        featureless.embed_new(None, [("x", 3)])
+        featureless.embed_new(None, None, [("x", 3)])
     with pytest.raises(InputError, match="node 3 is already in the graph"):
         model.extended([3], row, [(3, 4)])
     with pytest.raises(InputError, match="id 'x' occurs more than once"):
         model.extended(["x", "x"], np.ones((2, 6)), [("x", 4)])
     for link in ((0,), (0, 1, 2), 5, "ab"):
         with pytest.raises(InputError, match="link 0 needs two ends"):
-            model.embed_new(row, [link])  # type: ignore[list-item]
+            model.embed_new(None, row, [link])  # type: ignore[list-item]
     with pytest.raises(InputError):
-        model.embed_new(np.array([[1, 2, 3, 4, 5, np.nan]]), [(0, 3)])
+        model.embed_new(None, np.array([[1, 2, 3, 4, 5, np.nan]]), [(0, 3)])
+
+
+def test_a_new_node_gets_the_same_inputs_wherever_it_arrives() -> None:
+    """Three codings of a new node drew a random table's rows from three streams."""
+    for inputs in ("random", "embeddings"):
+        fitted = LinkPredictor(**tiny(encoder={"inputs": inputs})).fit(planted_graph()).fitted_
+        nodes = [NewNode(None, (3, 4)), NewNode(None, (5,)), NewNode(None, ())]
+        before = Structure.of(fitted.graph, None)
+        change = [{"id": f"x{j}", "neighbours": list(node.neighbours)} for j, node in enumerate(nodes)]
+        after, effect = planned(before, {"kind": "add_nodes", "nodes": change})
+        tables = []
+        for renewal in (LocalRenewal(fitted), WholeRenewal(fitted)):
+            renewal.apply(before, after, [effect])
+            tables.append(renewal.inputs.table)
+        links = [("x0", 3), ("x0", 4), ("x1", 5)]
+        tables.append(extend(fitted, None, links, ["x0", "x1", "x2"]).fitted.encoder.base.table)
+        for table in tables:
+            assert table is not None and table.shape[0] == 43
+            torch.testing.assert_close(table, tables[0])
+        if inputs == "embeddings":
+            assert tables[0] is not None
+            torch.testing.assert_close(tables[0][40], tables[0][[3, 4]].mean(0))
+            assert not tables[0][42].any()

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yinyan.service import row_sets
-from yinyan.service.row_sets import RowSets
+from yinyan.live import row_sets
+from yinyan.live.row_sets import RowSets
 
 PAIRS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=30)
 

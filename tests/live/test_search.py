@@ -5,8 +5,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yinyan.ids import Ids
-from yinyan.service.search import Search
+from yinyan.graph.ids import Ids
+from yinyan.live.search import Search
 
 IDS = Ids.from_values(["alpha", "alphabet", "beta", "Gamma", "delta"])
 LABELS = ["Neural networks", None, "Graph neural networks", "Straße", "belief propagation"]

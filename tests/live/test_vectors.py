@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from yinyan.service import vectors as module
-from yinyan.service.vectors import Vectors
+from yinyan.live import vectors as module
+from yinyan.live.vectors import Vectors
 
 
 @pytest.mark.parametrize("at_least", [2, 1_024])

@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from yinyan.bootstrap import Interval, bootstrap_metric, confidence_interval, paired_difference
-from yinyan.bootstrap import _student as student
 from yinyan.errors import InputError, SettingsError
 from yinyan.metrics import hits_at_k, metric
+from yinyan.metrics.intervals import Interval, bootstrap_metric, confidence_interval, paired_difference
+from yinyan.metrics.intervals import _student as student
 
 
 def coverage(draw, truth: float, level: float, trials: int = 300) -> float:  # type: ignore[no-untyped-def]
@@ -56,7 +56,7 @@ class TestMean:
     def test_blocks_change_nothing_but_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
         values = np.random.default_rng(0).normal(size=30)
         whole = confidence_interval(values)
-        monkeypatch.setattr("yinyan.bootstrap._BLOCK", 70)
+        monkeypatch.setattr("yinyan.metrics.intervals._BLOCK", 70)
         assert confidence_interval(values) == whole
 
     @pytest.mark.parametrize(

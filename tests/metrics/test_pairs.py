@@ -14,16 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from yinyan.errors import InputError, SettingsError
-from yinyan.metrics import (
-    average_precision,
-    hits_at_k,
-    hits_at_rate,
-    hits_in_own_ranking,
-    metric,
-    mrr,
-    ranks,
-    roc_auc,
-)
+from yinyan.metrics import average_precision, hits_at_k, hits_at_rate, hits_in_own_ranking, metric, mrr, ranks, roc_auc
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)  # few values, so many ties
 ALL = [lambda p, n: hits_at_k(p, n, 1), lambda p, n: hits_at_rate(p, n, 0.1), mrr, roc_auc, average_precision]
@@ -147,7 +138,7 @@ def test_shared_negatives_may_come_in_any_shape(metric) -> None:  # type: ignore
 
 
 def test_mrr_needs_a_row_of_negatives_for_each_positive() -> None:
-    with pytest.raises(InputError, match=r"'negative' needs one row a positive: 2 \(got 3\)"):
+    with pytest.raises(InputError, match=r"'negative' needs one row per positive: 2 \(got 3\)"):
         mrr([1.0, 2.0], np.zeros((3, 4)))
 
 
@@ -192,14 +183,14 @@ class TestOwnRanking:
         assert hits_in_own_ranking(positive, negative, k) == pytest.approx(sum(hits) / 6)
 
     def test_so_few_negatives_that_a_constant_would_be_right(self) -> None:
-        with pytest.raises(InputError, match=r"Hits@3 needs at least 5 negatives a positive \(got 4\)"):
+        with pytest.raises(InputError, match=r"Hits@3 needs at least 5 negatives per positive \(got 4\)"):
             hits_in_own_ranking(np.ones(2), np.ones((2, 4)), 3)
         assert hits_in_own_ranking(np.ones(2), np.ones((2, 5)), 3) == 0
 
     def test_refused(self) -> None:
-        with pytest.raises(InputError, match=r"'negative' needs one row a positive \(got shape \(2,\)\)"):
+        with pytest.raises(InputError, match=r"'negative' needs one row per positive \(got shape \(2,\)\)"):
             hits_in_own_ranking([1.0], [0.0, 1.0], 1)
-        with pytest.raises(InputError, match=r"'negative' needs one row a positive: 1 \(got 2\)"):
+        with pytest.raises(InputError, match=r"'negative' needs one row per positive: 1 \(got 2\)"):
             hits_in_own_ranking([1.0], [[0.0], [1.0]], 1)
         with pytest.raises(InputError, match=r"'k' needs to be a positive integer \(got 0\)"):
             hits_in_own_ranking([1.0], [[0.0]], 0)

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yinyan import ranking
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.ranking import FullRanking, full_ranking
+from yinyan.metrics import ranking
+from yinyan.metrics.ranking import FullRanking, full_ranking
 
 KS = (1, 2, 5)
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yinyan.calibration import (
+from yinyan.errors import InputError
+from yinyan.model.calibration import (
     IsotonicCalibration,
     PlattCalibration,
     calibration_from_dict,
     fit_calibration,
     shifted,
 )
-from yinyan.errors import InputError
 
 METHODS = ["platt", "isotonic"]
 scores = st.lists(st.integers(-5, 5).map(float), min_size=1, max_size=12)
@@ -168,7 +168,7 @@ def test_json_keeps_it_all(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_nothing_to_fit_on_is_refused(method: str) -> None:
     for positive, negative in (([], [1.0]), ([1.0], [])):
-        with pytest.raises(InputError, match="needs held-out links and non-links"):
+        with pytest.raises(InputError, match="needs held-out links and negatives"):
             fit_calibration(positive, negative, method)  # type: ignore[arg-type]
 
 

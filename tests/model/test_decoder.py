@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from contracts import DecoderContract
-from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP, build_decoder
 from yinyan.errors import SettingsError
+from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP, build_decoder
 from yinyan.settings import DecoderSettings
 
 

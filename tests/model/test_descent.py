@@ -1,4 +1,4 @@
-"""T layers at once, against the dense formula, with the compiled kernels and without them."""
+"""T layers at once and a layer with a margin, against dense formulas, with the compiled kernels and without them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from yinyan.descent import BoundedLayer, LinearLayers, bounded_step, descend
-from yinyan.propagation import EdgeStructure, LowRankOperator, Operator, inverse_or_zero
+from yinyan.model.descent import descend, one_layer
+from yinyan.model.energy import EnergyTerms, Laplacian
+from yinyan.model.layer import Layer
+from yinyan.model.operators import EdgeStructure, LowRankOperator, Operator, inverse_or_zero
 
 NUM_NODES = 40  # node 0 is a hub, the last three have no edge
 
@@ -73,7 +75,7 @@ def test_equals_the_formula_with_its_gradients(kernels: str, kind: str, steps: i
     toward = torch.randn(NUM_NODES, size, generator=torch.Generator().manual_seed(9))
     plain = torch.autograd.grad(wanted, learned, toward, allow_unused=True, materialize_grads=True)
     for recompute in (False, True):
-        got = descend(f, LinearLayers(own, base, factors, used, steps), start=start, recompute=recompute)
+        got = descend(f, Layer(own, base, factors, used), steps, start=start, recompute=recompute)
         torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
         ours = torch.autograd.grad(got, learned, toward, allow_unused=True, materialize_grads=True)
         for mine, theirs in zip(ours, plain, strict=True):
@@ -85,9 +87,9 @@ def test_starts_from_f_without_another_start(kernels: str, steps: int) -> None:
     used = graphs("sampled", torch.float32)
     f, _, own, factors, base = inputs(2, 20, torch.float32)
     f.requires_grad_()
-    layers = LinearLayers(own, base, factors, used, steps)
+    layer = Layer(own, base, factors, used)
     toward = torch.randn(NUM_NODES, 20)
-    alone, twice = descend(f, layers), descend(f, layers, start=f)
+    alone, twice = descend(f, layer, steps), descend(f, layer, steps, start=f)
     torch.testing.assert_close(alone, twice, rtol=0, atol=0)
     (mine,), (theirs,) = (torch.autograd.grad(y, [f], toward) for y in (alone, twice))
     torch.testing.assert_close(mine, theirs)
@@ -98,7 +100,7 @@ def test_gradients_pass_a_numerical_check() -> None:
     f, start, own, factors, base = inputs(len(used), 2, torch.float64)
 
     def through(f: Tensor, start: Tensor, own: Tensor, factors: Tensor) -> Tensor:
-        return descend(f, LinearLayers(own, base, factors, used, 2), start=start)
+        return descend(f, Layer(own, base, factors, used), 2, start=start)
 
     assert gradcheck(through, [t.requires_grad_() for t in (f, start, own, factors)])
 
@@ -107,7 +109,7 @@ def test_half_precision_stores_half_and_sums_in_full(kernels: str) -> None:
     used = graphs("several", torch.float32)
     f, _, own, factors, base = inputs(len(used), 70, torch.float32)
     half = f.bfloat16().requires_grad_()
-    got = descend(half, LinearLayers(own, base, factors, used, 1))
+    got = descend(half, Layer(own, base, factors, used), 1)
     assert got.dtype == torch.bfloat16
     exact = half.detach().float()
     matrices = [dense(graph, torch.float32) for graph in used]
@@ -130,14 +132,14 @@ def test_keeps_no_steps_where_nothing_but_f_is_learned(kernels: str, learned: bo
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        descend(f, LinearLayers(own, base, factors, used, 4))
+        descend(f, Layer(own, base, factors, used), 4)
     assert sum(t.shape == f.shape for t in kept) == (5 if learned else 0)
 
 
 def test_fixed_weights_get_no_gradient() -> None:
     used = graphs("sampled", torch.float32)
     f, _, own, factors, base = inputs(2, 8, torch.float32)
-    descend(f.requires_grad_(), LinearLayers(own, base, factors, used, 2)).sum().backward()
+    descend(f.requires_grad_(), Layer(own, base, factors, used), 2).sum().backward()
     assert f.grad is not None
     assert own.grad is None
     assert factors.grad is None
@@ -146,34 +148,60 @@ def test_fixed_weights_get_no_gradient() -> None:
 def test_a_second_derivative_is_refused() -> None:
     used = graphs("links", torch.float32)
     f, _, own, factors, base = inputs(1, 8, torch.float32)
-    y = descend(f.requires_grad_(), LinearLayers(own, base, factors, used, 1))
+    y = descend(f.requires_grad_(), Layer(own, base, factors, used), 1)
     (slope,) = torch.autograd.grad(y.square().sum(), [f], create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         slope.sum().backward()
 
 
+def bounded(kind: str, dtype: torch.dtype, margin: float, repulsion: Tensor) -> EnergyTerms:
+    """The energy of one graph of edges and the others of a kind, with a margin."""
+    generator = torch.Generator().manual_seed(3)
+    anchor, *rest = (torch.rand(NUM_NODES, 1, dtype=dtype, generator=generator) for _ in range(4))
+    links, *others = (Laplacian(diagonal, graph) for diagonal, graph in zip(rest, graphs(kind, dtype), strict=False))
+    return EnergyTerms(links, tuple(others), anchor, 1.0, 0.4, 0.3, repulsion, margin)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("bound", [-5.0, 3.0, 60.0])
-def test_a_bounded_layer_equals_the_formula_with_its_gradients(kernels: str, dtype: torch.dtype, bound: float) -> None:
-    links, non_links = sparse(1, dtype), sparse(2, dtype)
-    f, y, own, _, base = inputs(1, 20, dtype)
-    diagonal = torch.rand(NUM_NODES, 1, dtype=dtype, generator=torch.Generator().manual_seed(3))
-    weight = torch.tensor(0.4, dtype=dtype)
-    learned = [t.requires_grad_() for t in (y, f, weight)]
-    got = bounded_step(y, f, weight, BoundedLayer(own, base, 0.3, links, diagonal, non_links, bound))  # type: ignore[arg-type]
-    push = diagonal * y - dense(non_links, dtype) @ y
-    strength = torch.sigmoid(bound - (y * push).sum())
-    wanted = own * y + base * f + 0.3 * dense(links, dtype) @ y + weight * strength * push
+@pytest.mark.parametrize("margin", [-5.0, 3.0, 60.0])
+@pytest.mark.parametrize(("kind", "count"), [("links", 0), ("sampled", 1), ("expected", 1), ("several", 2)])
+def test_a_layer_with_a_margin_equals_the_formula_with_its_gradients(
+    kernels: str, dtype: torch.dtype, margin: float, kind: str, count: int
+) -> None:
+    f, y, *_ = inputs(1, 20, dtype)
+    repulsion = torch.tensor([0.8, 0.3], dtype=dtype)[:count]
+    learned = [t.requires_grad_() for t in (y, f, repulsion)]
+    terms = bounded(kind, dtype, margin, repulsion)
+    got, factors = one_layer(y, f, terms, 0.5)
+    anchored = 0.5 * 0.4 * terms.anchor
+    wanted = (1 - anchored - 0.15 * terms.links.diagonal) * y + anchored * f
+    wanted = wanted + 0.15 * dense(terms.links.adjacency, dtype) @ y
+    strengths = [torch.tensor(0.15, dtype=dtype)]
+    for weight, graph in zip(repulsion, terms.negatives, strict=True):
+        push = graph.diagonal * y - dense(graph.adjacency, dtype) @ y
+        strengths.append(-0.5 * weight / count * torch.sigmoid(margin - (y * push).sum()))
+        wanted = wanted - strengths[-1] * push
     torch.testing.assert_close(got, wanted, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(factors, torch.stack(strengths), rtol=1e-4, atol=1e-5)
     toward = torch.randn(NUM_NODES, 20, dtype=dtype, generator=torch.Generator().manual_seed(9))
-    ours, plain = (torch.autograd.grad(out, learned, toward) for out in (got, wanted))
+    along = torch.arange(1.0, 2 + count, dtype=dtype)
+    ours, plain = (
+        torch.autograd.grad(
+            [(out * toward).sum() + (c * along).sum()], learned, allow_unused=True, materialize_grads=True
+        )
+        for out, c in ((got, factors), (wanted, torch.stack(strengths)))
+    )
     for mine, theirs in zip(ours, plain, strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5 * max(1.0, float(theirs.abs().max())))
+        most = max(1.0, float(theirs.abs().max())) if theirs.numel() else 1.0
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5 * most)
 
 
-def test_a_bounded_layer_passes_a_numerical_check() -> None:
-    links, non_links = sparse(1, torch.float64), sparse(2, torch.float64)
-    f, y, own, _, base = inputs(1, 2, torch.float64)
-    layer = BoundedLayer(own, base, 0.3, links, own.abs(), non_links, 4.0)  # type: ignore[arg-type]
-    weight = torch.tensor(0.4, dtype=torch.float64)
-    assert gradcheck(lambda y, f, w: bounded_step(y, f, w, layer), [t.requires_grad_() for t in (y, f, weight)])
+@pytest.mark.parametrize("kind", ["sampled", "expected", "several"])
+def test_a_layer_with_a_margin_passes_a_numerical_check(kind: str) -> None:
+    f, y, *_ = inputs(1, 2, torch.float64)
+    repulsion = torch.tensor([0.8, 0.3], dtype=torch.float64)[: 2 if kind == "several" else 1]
+
+    def through(y: Tensor, f: Tensor, repulsion: Tensor) -> tuple[Tensor, Tensor]:
+        return one_layer(y, f, bounded(kind, torch.float64, 4.0, repulsion), 0.5)
+
+    assert gradcheck(through, [t.requires_grad_() for t in (y, f, repulsion)])

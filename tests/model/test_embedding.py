@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from yinyan import native
-from yinyan.embedding import embed_all, is_finite
-from yinyan.encoder import Encoder, NodeEncoder
 from yinyan.errors import SettingsError
-from yinyan.messages import MessageGraph
-from yinyan.propagation import SparseMatrix
+from yinyan.model.embedding import embed_all, is_finite
+from yinyan.model.encoder import Encoder, NodeEncoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.native import graph_kernels
 from yinyan.settings import EncoderSettings
 
 NODES, LEFT, FEATURES = 61, 25, 7  # a hub, and three nodes without a link
@@ -206,9 +206,9 @@ def test_one_bad_entry_is_found(bad: float) -> None:
 _MEMORY = """
 import sys, torch
 from pathlib import Path
-from yinyan.embedding import embed_all
-from yinyan.encoder import Encoder
-from yinyan.messages import MessageGraph
+from yinyan.model.embedding import embed_all
+from yinyan.model.encoder import Encoder
+from yinyan.model.messages import MessageGraph
 from yinyan.settings import EncoderSettings
 
 n, d = 200_000, 64
@@ -246,7 +246,7 @@ def growth(*options: str) -> float:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak is read from /proc")
-@pytest.mark.skipif(native.library() is None, reason="streaming needs the compiled kernels")
+@pytest.mark.skipif(graph_kernels.library() is None, reason="streaming needs the compiled kernels")
 @pytest.mark.parametrize(
     ("storage", "dtype", "most"),
     [("float32", "float32", 2.6), ("float32", "bfloat16", 2.6), ("bfloat16", "bfloat16", 1.9)],

@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan.encoder import Encoder
-from yinyan.energy import layer
 from yinyan.errors import SettingsError
-from yinyan.messages import MessageGraph
-from yinyan.propagation import SparseMatrix
+from yinyan.model.encoder import Encoder
+from yinyan.model.energy import layer
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
 from yinyan.settings import EncoderSettings
 
 NODES, FEATURES = 12, 5
@@ -429,7 +429,6 @@ EFFECTS: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
 class TestEverySetting:
     def test_is_listed(self) -> None:
         elsewhere = {"storage", "recompute"}  # TestStorage
-        elsewhere |= {"table_start", "table_missing", "table_shrinkage", "table_ridge"}  # test_spectra, test_completion
         known = {f.name for f in dataclasses.fields(EncoderSettings)} - elsewhere
         assert set(EFFECTS) == set(SMALL) == known
 

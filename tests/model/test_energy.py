@@ -12,17 +12,16 @@ import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
-from yinyan.energy import (
+from yinyan.model.descent import one_layer
+from yinyan.model.energy import (
     EnergyTerms,
     backtracked_step_size,
     energy,
-    fused_layer,
     gradient,
     layer,
-    push_strengths,
     safe_step_size,
 )
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
 from yinyan.settings import EncoderSettings
 
 NODES = 10  # the last has no link
@@ -98,7 +97,7 @@ class TestEveryVariant:
         (slope,) = torch.autograd.grad(energy(y, f, made), y)
         torch.testing.assert_close(2 * gradient(y, f, made), slope, rtol=1e-10, atol=1e-10)
 
-    def test_linear_layer_is_the_layer(self, variant: Variant) -> None:
+    def test_the_fused_layer_is_the_definition(self, variant: Variant) -> None:
         def run(step) -> tuple[Tensor, ...]:  # type: ignore[no-untyped-def]
             y, f = (part.requires_grad_() for part in start(0.3))
             lambdas = variant.repulsion().requires_grad_()
@@ -108,15 +107,17 @@ class TestEveryVariant:
             grads = torch.autograd.grad(out, [y, f, lambdas], toward, allow_unused=True, materialize_grads=True)
             return out.detach(), *grads
 
-        for fast, plain in zip(run(fused_layer), run(layer), strict=True):
+        for fast, plain in zip(run(lambda *given: one_layer(*given)[0]), run(layer), strict=True):
             torch.testing.assert_close(fast, plain)
 
-    def test_push_strengths_are_those_of_the_gradient(self, variant: Variant) -> None:
+    def test_the_factors_are_those_of_the_gradient(self, variant: Variant) -> None:
         y, f = start(0.3)
         made = variant.terms()
         rebuilt = made.anchoring * made.anchor * (y - f) + made.attraction * made.links.product(y)
-        for strength, graph in zip(push_strengths(y, made), made.non_links, strict=True):
-            rebuilt = rebuilt - strength * graph.product(y)
+        _, factors = one_layer(y, f, made, 0.5)
+        assert float(factors[0]) == 0.5 * made.attraction
+        for factor, graph in zip(factors[1:], made.negatives, strict=True):
+            rebuilt = rebuilt + factor / 0.5 * graph.product(y)
         torch.testing.assert_close(rebuilt, gradient(y, f, made))
 
 
@@ -149,7 +150,7 @@ class TestLiterally:
         adjacency[LINKS[:, 0], LINKS[:, 1]] = adjacency[LINKS[:, 1], LINKS[:, 0]] = 1.0
         degrees = adjacency.sum(1)
         repelled = torch.where(made.anchor[:, 0] > 0, 1 / made.anchor[:, 0] - degrees, 0.0).round()
-        signs = made.non_links[0].adjacency.product(torch.eye(NODES, dtype=torch.float64))
+        signs = made.negatives[0].adjacency.product(torch.eye(NODES, dtype=torch.float64))
         root = repelled.sqrt()
         negative = (root[:, None] * signs * root).round()  # whole numbers: how often a pair was drawn
         assert torch.equal(negative.sum(1), repelled)
@@ -258,8 +259,8 @@ class TestMinimiser:
         _, f = start()
         eye = torch.eye(NODES, dtype=torch.float64)
         hessian = made.anchoring * made.anchor * eye + made.attraction * made.links.product(eye)
-        for weight, graph in zip(made.repulsion, made.non_links, strict=True):
-            hessian = hessian - weight / len(made.non_links) * graph.product(eye)
+        for weight, graph in zip(made.repulsion, made.negatives, strict=True):
+            hessian = hessian - weight / len(made.negatives) * graph.product(eye)
         in_play = made.anchor[:, 0] > 0  # a node in no graph has no energy
         hessian = hessian[in_play][:, in_play]
         assert torch.linalg.eigvalsh(hessian).min() > 0
@@ -267,7 +268,7 @@ class TestMinimiser:
         solved = scipy.sparse.linalg.spsolve(scipy.sparse.csc_matrix(hessian.numpy()), right.numpy())
         y, step = f, safe_step_size(made)
         for _ in range(1500):
-            y = fused_layer(y, f, made, step)
+            y, _ = one_layer(y, f, made, step)
         torch.testing.assert_close(y[in_play], torch.as_tensor(solved), rtol=1e-8, atol=1e-8)
         torch.testing.assert_close(gradient(y, f, made), torch.zeros_like(y), rtol=0, atol=1e-9)
 
@@ -286,7 +287,7 @@ class TestIdentities:
         variant = Variant(sampler=sampler, count=3)
         merged = variant.terms(torch.tensor([0.4], dtype=torch.float64))
         apart = variant.terms(torch.full((3,), 0.4, dtype=torch.float64))
-        assert (len(merged.non_links), len(apart.non_links)) == (1, 3)
+        assert (len(merged.negatives), len(apart.negatives)) == (1, 3)
         torch.testing.assert_close(energy(y, f, merged), energy(y, f, apart))
         torch.testing.assert_close(gradient(y, f, merged), gradient(y, f, apart))
 
@@ -305,7 +306,7 @@ class TestIdentities:
         made = Variant(count=0, self_loops=self_loops).terms()
         y = f
         for _ in range(5):
-            y = fused_layer(y, f, made, 0.5)
+            y, _ = one_layer(y, f, made, 0.5)
         torch.testing.assert_close(y[-1], f[-1], rtol=0, atol=1e-15)
         assert not torch.allclose(y[0], f[0])
         assert y.isfinite().all()

@@ -13,11 +13,11 @@ from torch import Tensor
 from contracts import planted_graph, tiny
 from yinyan.errors import InputError
 from yinyan.graph import Graph
+from yinyan.model.tensors import message_graph
 from yinyan.predictor import LinkPredictor
 from yinyan.randomness import Streams
 from yinyan.results import Contribution, Explanation
 from yinyan.splits import random_split
-from yinyan.tensors import message_graph
 
 CPU = torch.device("cpu")
 DOT = {"kind": "dot"}
@@ -107,7 +107,7 @@ def test_shares_are_integrated_gradients_of_dense_descent() -> None:
     eye = torch.eye(fitted.graph.num_nodes)
     with torch.no_grad():
         f = encoder.base(None, terms)
-    pull, push = terms.links.adjacency.product(eye), terms.non_links[0].adjacency.product(eye)
+    pull, push = terms.links.adjacency.product(eye), terms.negatives[0].adjacency.product(eye)
 
     def gated(matrix: Tensor, values: Tensor, chosen: Tensor) -> Tensor:
         factor = torch.ones_like(matrix)
@@ -120,7 +120,7 @@ def test_shares_are_integrated_gradients_of_dense_descent() -> None:
         y = f
         for _ in range(3):
             slope = settings.anchoring * terms.anchor * (y - f) + terms.links.diagonal * y - attraction @ y
-            y = y - 0.5 * (slope - settings.repulsion * (terms.non_links[0].diagonal * y - repulsion @ y))
+            y = y - 0.5 * (slope - settings.repulsion * (terms.negatives[0].diagonal * y - repulsion @ y))
         ends_y = encoder.finish(y[[a, b]])
         return fitted.model.decoder(ends_y[0], ends_y[1])
 
@@ -178,10 +178,10 @@ def test_says_whether_the_pair_is_linked() -> None:
     a, b = model.graph_.edges[0].tolist()
     told = model.explain(b, a)
     assert told.is_link
-    assert "this link is in the graph" in repr(told)
+    assert "this edge is in the graph" in repr(told)
     stranger = next(row for row in range(1, 40) if not model.graph_.has_edges([(0, row)])[0])
     assert not model.explain(0, stranger).is_link
-    assert "this link is in the graph" not in repr(model.explain(0, stranger))
+    assert "this edge is in the graph" not in repr(model.explain(0, stranger))
 
 
 def test_direction_matters_to_what_is_a_link() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from yinyan.losses import LOSSES, Loss
+from yinyan.model.losses import LOSSES, Loss
 from yinyan.settings import TrainingSettings
 
 EACH = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
@@ -100,7 +100,7 @@ def test_does_not_depend_on_the_size_of_the_batch(loss: Loss) -> None:
 
 @EACH
 def test_one_signature(loss: Loss) -> None:
-    assert list(inspect.signature(loss).parameters) == ["links", "non_links"]
+    assert list(inspect.signature(loss).parameters) == ["positives", "negatives"]
     result: Tensor = loss(torch.zeros(2), torch.zeros(2, 1))
     assert result.shape == ()
 

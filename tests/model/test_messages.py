@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from yinyan.energy import EnergyTerms, Laplacian, energy, gradient
-from yinyan.messages import MessageGraph
+from yinyan.model.energy import EnergyTerms, Laplacian, energy, gradient
+from yinyan.model.messages import MessageGraph
 from yinyan.settings import EncoderSettings
 
 NODES = 9  # the last has no link
@@ -47,7 +47,7 @@ def negative_adjacency(made: EnergyTerms, link_degrees: Tensor) -> list[Tensor]:
     """A⁻_k, undone from L̃⁻_k by the degrees D⁻ that the anchor holds."""
     repelled = 1 / made.anchor[:, 0] - link_degrees
     root = repelled.sqrt()
-    plain = [root[:, None] * dense(graph) * root for graph in made.non_links]
+    plain = [root[:, None] * dense(graph) * root for graph in made.negatives]
     return [matrix.diag().diag() - matrix for matrix in plain]
 
 
@@ -114,7 +114,7 @@ class TestSampledNegatives:
     def test_each_graph_holds_one_non_link_per_link(self, sampler: str, count: int) -> None:
         made = terms(graph(), sampler=sampler, num_negatives=count, expected_negatives=False, count=count)
         links = graph().known
-        assert len(made.non_links) == count
+        assert len(made.negatives) == count
         for adjacency in negative_adjacency(made, DEGREES):
             torch.testing.assert_close(adjacency, adjacency.round(), atol=1e-9, rtol=0)
             torch.testing.assert_close(adjacency, adjacency.T)
@@ -140,11 +140,11 @@ class TestSampledNegatives:
             torch.tensor([0.3], dtype=torch.float64),
         )
         first, second = (messages.terms(settings, repulsion, source) for _ in range(2))
-        assert not torch.equal(dense(first.non_links[0]), dense(second.non_links[0]))
+        assert not torch.equal(dense(first.negatives[0]), dense(second.negatives[0]))
 
     def test_same_seed_same_negatives(self) -> None:
         first, second = (terms(graph(), seed=5, expected_negatives=False) for _ in range(2))
-        assert torch.equal(dense(first.non_links[0]), dense(second.non_links[0]))
+        assert torch.equal(dense(first.negatives[0]), dense(second.negatives[0]))
 
     def test_hidden_links_may_be_drawn(self) -> None:
         """What is being predicted is unknown to the sampler, too."""
@@ -157,7 +157,7 @@ class TestSampledNegatives:
             torch.Generator().manual_seed(0),
             hidden=hidden,
         )
-        pushed = made.non_links[0].product(torch.eye(4, dtype=torch.float64))
+        pushed = made.negatives[0].product(torch.eye(4, dtype=torch.float64))
         assert pushed[0, 1] < 0  # the pair (0, 1) is the only one that is not a visible link
         assert not pushed[2:].any()
 
@@ -165,7 +165,7 @@ class TestSampledNegatives:
         crossing = torch.tensor([[0, 4], [1, 5], [2, 6], [3, 7]])
         for sampler in ("global", "source"):
             made = terms(graph(crossing, num_left=4), sampler=sampler, num_negatives=3, expected_negatives=False)
-            pushed = dense(made.non_links[0])
+            pushed = dense(made.negatives[0])
             assert not (pushed[:4, :4] - pushed[:4, :4].diag().diag()).any()
             assert not (pushed[4:, 4:] - pushed[4:, 4:].diag().diag()).any()
             assert pushed[:4, 4:].any()
@@ -177,9 +177,9 @@ class TestSampledNegatives:
     def test_one_weight_merges_the_graphs(self) -> None:
         merged = terms(graph(), num_negatives=3, expected_negatives=False, count=1)
         apart = terms(graph(), num_negatives=3, expected_negatives=False, count=3)
-        assert (len(merged.non_links), len(apart.non_links)) == (1, 3)
-        mean = torch.stack([dense(g) for g in apart.non_links]).mean(0)
-        torch.testing.assert_close(dense(merged.non_links[0]), mean)
+        assert (len(merged.negatives), len(apart.negatives)) == (1, 3)
+        mean = torch.stack([dense(g) for g in apart.negatives]).mean(0)
+        torch.testing.assert_close(dense(merged.negatives[0]), mean)
         torch.testing.assert_close(merged.anchor, apart.anchor)
 
 
@@ -187,7 +187,7 @@ class TestExpectedNegatives:
     def test_need_no_generator_and_do_not_vary(self) -> None:
         settings, repulsion = EncoderSettings(**PINNED), torch.tensor([0.3], dtype=torch.float64)
         first, second = (graph().terms(settings, repulsion, None) for _ in range(2))
-        assert torch.equal(dense(first.non_links[0]), dense(second.non_links[0]))
+        assert torch.equal(dense(first.negatives[0]), dense(second.negatives[0]))
 
     @pytest.mark.parametrize("count", [1, 4])
     def test_global_closed_form(self, count: int) -> None:
@@ -195,7 +195,7 @@ class TestExpectedNegatives:
         made = terms(graph(), num_negatives=count)
         y = torch.randn(NODES, 3, dtype=torch.float64)
         wanted = NODES / (NODES - 1) * (y - y.mean(0)) / count
-        torch.testing.assert_close(made.non_links[0].product(y), wanted)
+        torch.testing.assert_close(made.negatives[0].product(y), wanted)
 
     @pytest.mark.parametrize("count", [1, 4])
     @pytest.mark.parametrize("sampler", ["global", "source"])
@@ -214,14 +214,14 @@ class TestExpectedNegatives:
         def pushed(expected: bool) -> Tensor:
             settings = EncoderSettings(sampler=sampler, num_negatives=3000, expected_negatives=expected)  # type: ignore[arg-type]
             made = messages.terms(settings, repulsion, torch.Generator().manual_seed(0))
-            return 3000 * made.non_links[0].product(y)
+            return 3000 * made.negatives[0].product(y)
 
         torch.testing.assert_close(pushed(True), pushed(False), rtol=0, atol=0.25)
 
 
 def test_no_negatives() -> None:
     made = terms(graph(), num_negatives=0)
-    assert made.non_links == ()
+    assert made.negatives == ()
     assert made.repulsion.numel() == 0
     torch.testing.assert_close(made.anchor[:-1, 0], 1 / DEGREES[:-1])
 
@@ -267,5 +267,5 @@ def test_expected_degrees_are_exact_on_a_large_graph() -> None:
     ring = torch.stack([torch.arange(num_nodes), (torch.arange(num_nodes) + 1) % num_nodes], dim=1)
     messages = MessageGraph.from_pairs(ring, num_nodes)
     chosen = EncoderSettings(expected_negatives=True, num_negatives=1)
-    _, degrees = messages._non_links(chosen, torch.ones(1), None, None, num_nodes)
+    _, degrees = messages._negatives(chosen, torch.ones(1), None, None, num_nodes)
     torch.testing.assert_close(degrees, torch.full((num_nodes,), 2.0), rtol=1e-6, atol=0)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from yinyan.propagation import (
+from yinyan.model.operators import (
     EdgeStructure,
     LowRankOperator,
     SparseMatrix,
@@ -21,7 +21,6 @@ from yinyan.propagation import (
     _sparse_product,
     csr_product,
     inverse_or_zero,
-    merged,
 )
 
 NUM_NODES = 6  # nodes 4 and 5 have no edge
@@ -145,37 +144,11 @@ class TestOperators:
     def test_gradient(self, operator: SymmetricOperator | LowRankOperator) -> None:
         assert gradcheck(operator.product, normal(NUM_NODES, 3, grad=True))
 
-    def test_add_product_works_in_place(self, operator: SymmetricOperator | LowRankOperator) -> None:
-        y, out = normal(NUM_NODES, 3), normal(NUM_NODES, 3)
-        wanted = out - 0.7 * as_dense(operator) @ y
-        operator.add_product(out, y, -0.7)
-        torch.testing.assert_close(out, wanted)
-
-    def test_inner_equals_dense(self, operator: SymmetricOperator | LowRankOperator) -> None:
-        g, y = normal(NUM_NODES, 3), normal(NUM_NODES, 3)
-        got = operator.inner(g, y, (g * y).sum(1))
-        torch.testing.assert_close(got, (g * (as_dense(operator) @ y)).sum())
-
 
 def test_low_rank_equals_its_parts() -> None:
     operator = low_rank()
     wanted = operator.diagonal.diag() + operator.factors @ operator.core @ operator.factors.T
     torch.testing.assert_close(as_dense(operator), wanted)
-
-
-class TestMerged:
-    def test_is_the_weighted_sum(self) -> None:
-        operators = [normalised(), normalised(WEIGHTS.flip(0)), EdgeStructure.from_pairs(PAIRS[2:3], NUM_NODES).scaled(
-            None, torch.rand(NUM_NODES, dtype=torch.float64)
-        )]  # fmt: skip
-        factors = [0.7, -1.3, 2.0]
-        wanted = sum(c * as_dense(operator) for operator, c in zip(operators, factors, strict=True))
-        one = merged(operators, factors)
-        torch.testing.assert_close(as_dense(one), wanted)
-        assert one.columns.numel() == sum(operator.columns.numel() for operator in operators)
-
-    def test_of_one_alone(self) -> None:
-        torch.testing.assert_close(as_dense(merged([normalised()], [3.0])), 3.0 * as_dense(normalised()))
 
 
 class TestSparseMatrix:

@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from contracts import DecoderContract, planted_graph, tiny
-from yinyan.decoder import build_decoder
-from yinyan.errors import SettingsError
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
+from yinyan.model.decoder import build_decoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.sketches import SharedStructure, Sketches, sketch_width
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import DecoderSettings
-from yinyan.sketches import SharedStructure, Sketches, sketch_width
 
 NODES, SIZE = 30, 4096  # so wide that estimates are near what they estimate
 
@@ -67,7 +66,7 @@ class TestEstimates:
         """The mean over many signs of the products themselves, for narrow sketches."""
         a, total, rounds = dense(links()), torch.zeros(NODES, NODES), 400
         for seed in range(rounds):
-            monkeypatch.setattr("yinyan.sketches._SEED", seed)
+            monkeypatch.setattr("yinyan.model.sketches._SEED", seed)
             near = Sketches(16).of(graph())[:, :16]
             total += near @ near.T
         error = (total / rounds - a @ a).abs()
@@ -151,10 +150,6 @@ class TestModels:
         grown = model.extended([40], None, [(40, 0), (40, 1)])
         assert np.isfinite(grown.score([(40, 2)])).all()
         assert grown.embeddings_.shape == (41, 16 + sketch_width(64))
-
-    def test_clusters_refuse_them(self) -> None:
-        with pytest.raises(SettingsError, match="sketch_size"):
-            LinkPredictor(**tiny(encoder={"sketch_size": 8}, training={"clusters": 3})).fit(planted_graph())
 
     def test_structure_alone_is_learned(self) -> None:
         """Links close triangles, and random features say nothing."""

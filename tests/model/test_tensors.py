@@ -11,11 +11,12 @@ import torch
 
 from contracts import planted_graph
 from yinyan.errors import SettingsError
-from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
-from yinyan.propagation import SparseMatrix
+from yinyan.graph.features import SparseFeatures
+from yinyan.model.operators import SparseMatrix
+from yinyan.model.tensors import feature_tensor, message_graph, pick_device
 from yinyan.splits import holdout_split, random_split, released_split
-from yinyan.tensors import feature_tensor, message_graph, pick_device, training_data
+from yinyan.training.data import training_data
 
 CPU = torch.device("cpu")
 

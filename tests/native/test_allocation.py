@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from yinyan.allocation import held_memory
+from yinyan.native.allocation import held_memory
 
 _CODE = """
 import resource, torch
-from yinyan.allocation import held_memory
+from yinyan.native.allocation import held_memory
 torch.set_num_threads(1)
 x = torch.ones(10_000_000)
 
@@ -50,6 +50,6 @@ def test_large_blocks_are_used_again_and_given_back() -> None:
 def test_an_error_within_ends_it() -> None:
     with pytest.raises(ValueError, match="mine"), held_memory():
         raise ValueError("mine")
-    from yinyan import allocation
+    from yinyan.native import allocation
 
     assert allocation._depth == 0

@@ -10,7 +10,7 @@ from peer_contract import PeerContract, communities, small
 from torch import Tensor
 
 from yinyan.errors import SettingsError
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
 from yinyan.peers.layered import Layered, builder
 from yinyan.settings import Settings
 

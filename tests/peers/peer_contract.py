@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from contracts import TINY, planted_graph
 from yinyan.errors import SettingsError
-from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
+from yinyan.graph.features import SparseFeatures
 from yinyan.metrics import roc_auc
 from yinyan.peers import METHODS, Outcome, Task, method
 from yinyan.splits import Split, random_split

@@ -1,22 +1,18 @@
-"""Links completed by those that seem to be missing, and tables that start there."""
+"""Low-rank completion: the edges that seem to be missing."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from contracts import tiny
-from yinyan import Graph, LinkPredictor, completion
-from yinyan.completion import completed_factors, smoothed_factors
 from yinyan.errors import SettingsError
-from yinyan.fitting import link_factors
-from yinyan.memory import Sizes, estimate
-from yinyan.messages import MessageGraph
 from yinyan.metrics import roc_auc
-from yinyan.settings import Settings
-
-CPU = torch.device("cpu")
+from yinyan.model.messages import MessageGraph
+from yinyan.peers import completion
+from yinyan.peers.completion import completed_factors, smoothed_factors
 
 
 def communities(count: int, each: int, share: float, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
@@ -167,28 +163,12 @@ def test_a_graph_without_links_is_left_alone() -> None:
     assert (smoothed == 0).all()
 
 
-def test_holding_all_pairs_is_foretold() -> None:
-    sizes = Sizes(20_000, 50_000, 50_000, 0, 50_000, 50_000, 50_000, 5_000)
-    plain, held, smoothed = (
-        estimate(
-            sizes,
-            Settings().updated(
-                {"encoder": {"inputs": "embeddings", "table_start": start}, "training": {"batch_size": 512}}
-            ),
-            CPU,
-        ).total
-        for start in ("orthogonal", "completed", "smoothed")
-    )
-    assert held - plain > 20_000**2 * 4 * 0.9
-    assert smoothed - plain > 20_000**2 * 4 * 8
-
-
 def test_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion, "LARGEST", 3)
-    with pytest.raises(SettingsError, match=r"for 3 nodes at most \(this graph has 5; use 'spectral'\)"):
+    monkeypatch.setattr(completion, "_LARGEST", 3)
+    with pytest.raises(SettingsError, match=r"for 3 nodes at most \(this graph has 5; use the method 'yinyan'\)"):
         scores_of(graph_of(torch.tensor([[0, 1]]), 5), 2)
-    monkeypatch.setattr(completion, "LARGEST_SMOOTHED", 3)
-    with pytest.raises(SettingsError, match=r"for 3 nodes at most \(this graph has 5; use 'completed'\)"):
+    monkeypatch.setattr(completion, "_LARGEST_SMOOTHED", 3)
+    with pytest.raises(SettingsError, match=r"for 3 nodes at most \(this graph has 5; use the method 'yinyan'\)"):
         smoothed_factors(
             graph_of(torch.tensor([[0, 1]]), 5),
             2,
@@ -199,62 +179,20 @@ def test_too_many_nodes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
 
-def completed(**training: object) -> dict[str, dict[str, object]]:
-    """Settings under which a score is the completed entry, before any training."""
-    return tiny(
-        encoder={
-            **{"inputs": "embeddings", "table_start": "completed", "embedding_size": 8, "hidden_size": 8},
-            **{"num_steps": 0, "output_norm": False, "dropout": 0.0, "sketch_size": 0, "table_shrinkage": 0.1},
-        },
-        decoder={"depth": 1, "dropout": 0.0},
-        training={"loss": "squared", "averaging": 0.0, **training},
-    )
-
-
-def test_the_start_is_kept_if_training_makes_it_worse() -> None:
-    links, _ = communities(4, 20, 0.7)
-    spoiled = LinkPredictor(**completed(epochs=3, learning_rate=5.0, clip_norm=0.0, schedule="constant"))
-    fitted = spoiled.fit(Graph.from_arrays(links.numpy())).fitted_
-    assert fitted.best_epoch == 0
-    assert len(fitted.history) == 3
-    assert fitted.metrics["auc"] > 0.9
-    assert fitted.best_score > max(record.score or 0.0 for record in fitted.history)
-
-
-@pytest.mark.parametrize(("name", "value"), [("table_missing", 0.6), ("table_shrinkage", 0.3)])
-def test_both_settings_of_it_matter(name: str, value: float) -> None:
-    graph = Graph.from_arrays(communities(4, 20, 0.7)[0].numpy())
-    settings = completed(epochs=1, learning_rate=1e-9)
-    usual = LinkPredictor(**settings).fit(graph)
-    settings["encoder"][name] = value
-    assert not np.allclose(LinkPredictor(**settings).fit(graph).embeddings_, usual.embeddings_)
-
-
-@pytest.mark.parametrize(("start", "usual"), [("completed", 0.3), ("smoothed", 0.5)])
-def test_each_start_takes_a_share_of_its_own_to_be_missing(start: str, usual: float) -> None:
+@pytest.mark.parametrize(
+    ("factors", "usual", "other"),
+    [
+        (completed_factors, {"missing": 0.3, "shrinkage": 0.02}, {"missing": 0.5, "shrinkage": 0.1}),
+        (smoothed_factors, {"missing": 0.5, "shrinkage": 0.02, "ridge": 0.1}, {"missing": 0.3, "ridge": 3.0}),
+    ],
+)
+def test_every_option_matters(factors: Any, usual: dict[str, float], other: dict[str, float]) -> None:
     messages = graph_of(communities(4, 20, 0.7)[0], 80)
 
-    def rows(**changes: object) -> torch.Tensor:
-        encoder = Settings().updated({"encoder": {"table_start": start, "embedding_size": 8, **changes}}).encoder
-        return link_factors(messages, encoder, torch.Generator().manual_seed(0))[0]
+    def rows(**options: float) -> torch.Tensor:
+        found: torch.Tensor = factors(messages, 8, generator=torch.Generator().manual_seed(0), **options)[0]
+        return found
 
-    assert torch.equal(rows(), rows(table_missing=usual))
-    assert not torch.allclose(rows(), rows(table_missing=0.8 - usual))
-
-
-def test_a_predictor_may_start_smoothed_and_its_ridge_matters() -> None:
-    graph = Graph.from_arrays(communities(4, 20, 0.7)[0].numpy())
-    settings = completed(epochs=1, learning_rate=1e-9)
-    settings["encoder"]["table_start"] = "smoothed"
-    usual = LinkPredictor(**settings).fit(graph)
-    assert usual.fitted_.metrics["auc"] > 0.9
-    settings["encoder"]["table_ridge"] = 3.0
-    assert not np.allclose(LinkPredictor(**settings).fit(graph).embeddings_, usual.embeddings_)
-
-
-def test_training_goes_on_from_the_start_where_that_is_better() -> None:
-    links, _ = communities(4, 20, 0.7)
-    settings = completed(epochs=3, keep="last")
-    fitted = LinkPredictor(**settings).fit(Graph.from_arrays(links.numpy())).fitted_
-    assert fitted.best_epoch == 3
-    assert fitted.best_score == fitted.history[-1].score
+    assert torch.equal(rows(), rows(**usual))
+    for name, value in other.items():
+        assert not torch.allclose(rows(), rows(**{name: value})), name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from peer_contract import PeerContract
 
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
 from yinyan.peers.factorisation import Table
 
 

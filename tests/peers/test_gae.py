@@ -10,7 +10,7 @@ from layered_contract import HIDDEN, LINKS
 from peer_contract import PeerContract, small
 from torch import Tensor
 
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
 from yinyan.peers.gae import LinearPropagation
 from yinyan.settings import Settings
 

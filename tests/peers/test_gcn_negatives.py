@@ -9,7 +9,7 @@ import torch
 from layered_contract import HIDDEN, LINKS, LayeredContract
 from torch import Tensor
 
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
 from yinyan.peers import gcn_negatives
 from yinyan.peers.gcn_negatives import GCNWithNegatives
 from yinyan.sampling import KnownPairs

@@ -11,7 +11,7 @@ from peer_contract import communities, small, split_of
 from torch import Tensor
 
 from yinyan.errors import MissingExtraError
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
 from yinyan.peers import Task, method
 from yinyan.peers.gnn import GAT, GCN, GCNII, GIN, SAGE, JKNet, LightGCN
 from yinyan.peers.layered import Layered

@@ -10,12 +10,13 @@ import torch
 from peer_contract import PeerContract
 
 from contracts import planted_graph
-from yinyan.fitting import Fitted, Hooks, embed_graph
 from yinyan.graph import Graph
+from yinyan.model.fitted import Fitted, embed_graph
+from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.peers import Task, contract
 from yinyan.peers.mlp import mlp
 from yinyan.splits import random_split
-from yinyan.tensors import feature_tensor, message_graph
+from yinyan.training.hooks import Hooks
 
 
 class TestMLP(PeerContract):

@@ -10,8 +10,8 @@ from layered_contract import HIDDEN, LINKS
 from peer_contract import PeerContract, small
 from torch import Tensor, nn
 
-from yinyan.encoder import Encoder
-from yinyan.messages import MessageGraph
+from yinyan.model.encoder import Encoder
+from yinyan.model.messages import MessageGraph
 from yinyan.peers.ncn import NeighbourDecoder, NeighbourModel, common_neighbours, lone_neighbours
 from yinyan.settings import Settings
 

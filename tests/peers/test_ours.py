@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from peer_contract import PeerContract, communities, every_pair, small, split_of
 
-from yinyan.fitting import Fitted, fit_model
+from yinyan.evaluation import make_split
+from yinyan.model.fitted import Fitted
 from yinyan.peers import Task, contract, method
 from yinyan.predictor import LinkPredictor
-from yinyan.protocol import make_split
 from yinyan.sampling import draw_pairs
+from yinyan.training.fit import fit_model
 
 
 class TestYinYan(PeerContract):
@@ -48,7 +49,7 @@ def test_without_negatives_none_are_drawn(monkeypatch: pytest.MonkeyPatch) -> No
     split = split_of(communities())
     settings = small(encoder={"num_negatives": 2, "expected_negatives": False})
     drawn: list[int] = []
-    monkeypatch.setattr("yinyan.messages.draw_pairs", lambda *a, **k: drawn.append(1) or draw_pairs(*a, **k))
+    monkeypatch.setattr("yinyan.model.messages.draw_pairs", lambda *a, **k: drawn.append(1) or draw_pairs(*a, **k))
     without = method("yinyan-without-negatives")(Task(split, 0, settings, "cpu")).score(every_pair(split))
     assert not drawn
     with_them = method("yinyan")(Task(split, 0, settings, "cpu")).score(every_pair(split))

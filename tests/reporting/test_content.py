@@ -1,31 +1,80 @@
-"""What a report tells."""
+"""What the model page shows, as plain values."""
 
 from __future__ import annotations
 
-import dataclasses
+import json
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from yinyan.errors import InputError
-from yinyan.reporting import ReportContent
+from contracts import planted_graph
+from yinyan import LinkPredictor
+from yinyan.metrics import average_precision, roc_auc
+from yinyan.model.fitted import Fitted
+from yinyan.reporting import content
+from yinyan.reporting.content import context_edges, map_of, model_content
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"points": [[0.0, 1.0, 2.0]]}, r"'points' needs finite numbers of shape \(n, 2\)"),
-        ({"points": [[0.0, np.nan]]}, "'points' needs finite"),
-        ({"points": [[0.0, 1.0]], "links": [[0, 1]]}, "'links' needs pairs of rows"),
-        ({"points": [[0.0, 1.0]], "predicted": [[-1, 0]]}, "'predicted' needs pairs of rows"),
-        ({"points": [[0.0, 1.0]], "point_labels": [1, 2]}, "'point_labels' needs 1 label"),
-    ],
-)
-def test_a_map_that_does_not_fit_is_refused(fields, message):
-    with pytest.raises(InputError, match=message):
-        ReportContent("t", **fields)
+@pytest.fixture(scope="module")
+def fitted() -> Fitted:
+    sizes: dict[str, Any] = {"encoder": {"hidden_size": 8, "embedding_size": 8}, "decoder": {"width": 8}}
+    return LinkPredictor(**sizes, training={"epochs": 2}).fit(planted_graph(2, 15)).fitted_
 
 
-def test_content_is_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ReportContent("t").title = "u"
+def test_is_json_with_all_that_is_known(fitted: Fitted) -> None:
+    page = json.loads(json.dumps(model_content(fitted), allow_nan=False))
+    assert page["model"]["num_nodes"] == 30 and page["model"]["num_links"] == fitted.graph.num_edges
+    assert page["metrics"] == pytest.approx(fitted.metrics)
+    assert page["settings"] == json.loads(json.dumps(fitted.settings.to_dict()))
+    assert [epoch["epoch"] for epoch in page["training"]] == [1, 2] and page["best_epoch"] == fitted.best_epoch
+    assert page["energy"] == list(fitted.energy) and page["split"] == fitted.split_text
+    assert set(page["versions"]) == {"yinyan", "torch", "python"}
+
+
+def test_charts_are_of_the_validation_pairs(fitted: Fitted) -> None:
+    page = model_content(fitted)
+    positive, negative = fitted.valid_scores
+    assert page["held_out"] == {
+        "pairs": "validation", "num_positives": len(positive), "num_negatives": len(negative), "base_rate": 0.5
+    }  # fmt: skip
+    assert page["roc"]["area"] == pytest.approx(roc_auc(positive, negative))
+    assert page["precision_recall"]["area"] == pytest.approx(average_precision(positive, negative))
+    assert sum(page["histogram"]["positives"]) == pytest.approx(1, abs=1e-4)
+    assert sum(each["count"] for each in page["reliability"]) == len(positive) + len(negative)
+    assert all(each["low"] <= each["observed"] <= each["high"] for each in page["reliability"])
+
+
+def test_or_of_the_test_pairs(fitted: Fitted) -> None:
+    page = model_content(fitted, test=(np.array([1.0, 2.0]), np.array([0.0])))
+    assert page["held_out"]["pairs"] == "test" and page["held_out"]["num_positives"] == 2
+    assert page["roc"]["area"] == 1
+
+
+def test_without_held_out_pairs_there_are_no_charts(fitted: Fitted) -> None:
+    none = np.empty(0, np.float32)
+    page = model_content(replace(fitted, valid_scores=(none, none)))
+    assert page["held_out"] is page["histogram"] is page["roc"] is page["precision_recall"] is None
+    assert page["reliability"] == []
+
+
+def test_what_is_not_finite_is_none(fitted: Fitted) -> None:
+    page = model_content(replace(fitted, metrics={"mrr": float("nan")}, energy=(1.0, float("inf"))))
+    assert page["metrics"] == {"mrr": None} and page["energy"] == [1.0, None]
+
+
+def test_the_map_is_of_embeddings_not_of_sketches(fitted: Fitted) -> None:
+    """Sketches, whose numbers are larger, once decided where nodes stand on the report's map."""
+    size = fitted.settings.encoder.hidden_size
+    assert fitted.embeddings.shape[1] > size, "there are sketches"
+    assert map_of(fitted).landmarks.shape == (30, size)
+
+
+def test_edges_behind_the_map_join_nodes_that_are_on_it(fitted: Fitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = np.array([1, 4, 5, 9, 20, 29])
+    edges = fitted.graph.edges
+    expected = {tuple(pair) for pair in edges.tolist() if set(pair) <= set(rows.tolist())}
+    assert {tuple(rows[pair]) for pair in context_edges(edges, rows, seed=0)} == expected
+    monkeypatch.setattr(content, "_CONTEXT", 10)
+    assert len(context_edges(edges, np.arange(30), seed=0)) == 10

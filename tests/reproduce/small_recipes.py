@@ -63,7 +63,7 @@ def table(text: str = TABLE, name: str = "small") -> Recipe:
 
 def made_up(cell: Cell, figure: float | None = 50.0, **changes: Any) -> Result:
     """A result as if the cell had run."""
-    told = f"{cell.data} / {cell.protocol} / 10 shared non-links / {cell.metric} / seed {cell.seed}"
+    told = f"{cell.data} / {cell.protocol} / 10 shared negatives / {cell.metric} / seed {cell.seed}"
     figures = {} if figure is None else {cell.metric: figure / 100, "mrr": 0.25}
     return Result(cell, **{**_plain(figure, figures, told), **changes})
 

@@ -9,8 +9,8 @@ from small_recipes import TABLE, table
 
 from yinyan.datasets import NAMES
 from yinyan.errors import SettingsError
+from yinyan.evaluation import PROTOCOLS
 from yinyan.peers.registry import METHODS
-from yinyan.protocol import PROTOCOLS
 from yinyan.reproduce import read_recipe, recipe_names
 from yinyan.reproduce.recipe import Place
 

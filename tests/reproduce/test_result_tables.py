@@ -7,7 +7,7 @@ import json
 import pytest
 from small_recipes import TABLE, made_up, table
 
-from yinyan.protocol import PROTOCOLS
+from yinyan.evaluation import PROTOCOLS
 from yinyan.reproduce import Result
 from yinyan.reproduce.tables import as_json, as_markdown, glance, spread_over_seeds
 
@@ -84,7 +84,7 @@ def test_json_carries_each_seed_and_its_protocol_in_full(results: list[Result]) 
     assert (first["expect"], first["spread"], first["settings"]) == (33.92, 0.46, {})
     assert [run["seed"] for run in first["results"]["clean"]] == [0, 1]
     assert first["results"]["clean"][1] == {
-        "protocol": "cora / clean / 10 shared non-links / hits@100 / seed 1",
+        "protocol": "cora / clean / 10 shared negatives / hits@100 / seed 1",
         "seed": 1,
         "figure": 52.0,
         "figures": {"hits@100": 0.52, "mrr": 0.25},

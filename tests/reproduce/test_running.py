@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ from yinyan import __version__
 from yinyan.errors import DivergedError, StoppedError, StoreError
 from yinyan.peers import Outcome, Task
 from yinyan.reproduce import Cell, Job, Result, kept_results, measuring, run_cells
-from yinyan.reproduce.running import result_file
+from yinyan.reproduce.running import result_file, run_and_keep
 
 
 @pytest.fixture
@@ -61,16 +64,39 @@ def test_results_come_back_as_they_were(job: Job, ran: list[Cell]) -> None:
     assert kept_results(cells, job) == [made_up(cell) for cell in cells[:3]]
 
 
-def test_a_result_file_can_be_read_by_itself(job: Job, ran: list[Cell]) -> None:
-    cell = next(iter(table().cells()))
-    run_cells([cell], job)
-    path = result_file(cell, job)
-    assert path.parent == job.folder / "cells"
-    assert path.name == f"cn.cora.released.0.{cell.digest}.json"
-    content = json.loads(path.read_text(encoding="utf-8"))
+def test_a_table_keeps_its_runs_in_one_file_a_line_each(job: Job, ran: list[Cell]) -> None:
+    cells = list(table().cells())
+    run_cells(cells, job)
+    path = result_file(cells[0], job)
+    assert path == job.folder / "cells" / "small.jsonl"
+    lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+    content = next(line for line in lines if line["cell"]["method"] == "cn")
     assert content["version"] == __version__ and content["figure"] == 50.0
     assert content["cell"]["row"] == "common neighbours" and content["cell"]["settings"] == {}
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert len(lines) == len(cells)
+    assert {p.name for p in path.parent.iterdir()} == {path.name, ".lock"}
+
+
+def test_the_file_does_not_depend_on_the_order_of_the_runs(tmp_path: Path, ran: list[Cell]) -> None:
+    cells, texts = list(table().cells()), set()
+    for name, some in (("one", cells), ("other", cells[::-1])):
+        job = Job(tmp_path / name, smoke=True)
+        run_cells(some, job)
+        texts.add(result_file(cells[0], job).read_text(encoding="utf-8"))
+    assert len(texts) == 1
+
+
+def test_the_digest_of_a_kept_cell_does_not_depend_on_the_settings_that_the_library_has(job: Job) -> None:
+    """Committed runs stay valid while settings come and go: only what a recipe overrides counts."""
+    cell = next(c for c in table().cells() if c.row == "ours")
+    line = {**asdict(made_up(cell)), "version": "0.0.1"}
+    line["cell"]["settings"]["training"] = {"a_setting_of_the_past": 3}
+    path = result_file(cell, job)
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    assert kept_results([cell], job) == []
+    past = replace(cell, settings=line["cell"]["settings"])
+    assert kept_results([past], job) == [made_up(past)]
 
 
 def test_tables_share_their_runs(job: Job, ran: list[Cell]) -> None:
@@ -96,23 +122,37 @@ def test_a_stop_after_the_last_cell_is_none(job: Job, ran: list[Cell]) -> None:
 
 
 def test_a_damaged_result_is_named_with_its_cure(job: Job, ran: list[Cell]) -> None:
-    cell = next(iter(table().cells()))
-    run_cells([cell], job)
-    path = result_file(cell, job)
-    whole = path.read_text(encoding="utf-8")
-    for damaged in (whole[:40], "", "[]", "{}", "null", "\ufeff"):
-        path.write_text(damaged, encoding="utf-8")
+    cells = list(table().cells())[:2]
+    run_cells(cells, job)
+    path = result_file(cells[0], job)
+    first, second = path.read_bytes().splitlines()
+    for damaged in (second[:40], b"", b"[]", b"{}", b"null", b"<<<<<<< HEAD", b"\xff\xfe\x00"):
+        path.write_bytes(first + b"\n" + damaged + b"\n")
         for use in (kept_results, run_cells):
-            with pytest.raises(StoreError, match=r"is not a whole result: delete it, and the same command runs it"):
-                use([cell], job)
-        with pytest.raises(StoreError, match=path.name):
-            run_cells([cell], job)
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StoreError, match="delete it"):
-        kept_results([cell], job)
-    path.unlink()
-    run_cells([cell], job)
-    assert len(ran) == 2
+            with pytest.raises(
+                StoreError, match=r"line 2 of '.*small.jsonl' is not a whole result: delete it, and the"
+            ):
+                use(cells, job)
+    path.write_bytes(first + b"\n")
+    run_cells(cells, job)
+    assert len(ran) == 3
+    assert path.read_bytes().splitlines() == [first, second]
+
+
+def test_runs_that_end_together_are_all_kept(job: Job, ran: list[Cell]) -> None:
+    """Workers, and other commands, keep their results in the same file."""
+    cells = list(table().cells(20))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda cell: run_and_keep(cell, job), cells))
+    assert [result.cell for result in kept_results(cells, job)] == cells
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_named_with_its_cure(job: Job, ran: list[Cell]) -> None:
+    cell = next(iter(table().cells()))
+    (job.folder / "cells").mkdir(parents=True, mode=0o500)
+    with pytest.raises(StoreError, match="permission is denied"):
+        run_cells([cell], job)
 
 
 def test_an_unexpected_error_is_no_result(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +177,7 @@ class TestMeasure:
         assert set(result.figures) == {"hits@100", "mrr", "auc", "ap"}
         assert result.validation is not None and result.seconds > 0 and result.failure == ""
         assert result.protocol.startswith("stand-in for cora / released / ")
-        assert result.protocol.endswith(" shared non-links / hits@100 / seed 0")
+        assert result.protocol.endswith(" shared negatives / hits@100 / seed 0")
 
     def test_a_diverging_training_is_a_result_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def diverges(task: Task) -> Outcome:

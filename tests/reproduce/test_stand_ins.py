@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from yinyan.feature_matrix import SparseFeatures
-from yinyan.protocol import make_split
+from yinyan.evaluation import make_split
+from yinyan.graph.feature_matrix import SparseFeatures
 from yinyan.reproduce import read_recipe, recipe_names
 from yinyan.reproduce.stand_ins import _KINDS, stand_in
 

@@ -9,7 +9,7 @@ import pytest
 
 from contracts import planted_graph, tiny
 from yinyan import Graph, LinkPredictor
-from yinyan.errors import InputError, StoppedError
+from yinyan.errors import InputError, StoppedError, UnknownNodeError
 
 
 def two_sides() -> Graph:
@@ -57,9 +57,44 @@ def test_fewer_only_where_fewer_exist(model: LinkPredictor) -> None:
     assert len(model.best_links(len(everything) + 50)) == len(everything)
 
 
+@pytest.mark.parametrize("k", [1, 20, 500])
+def test_of_some_nodes(model: LinkPredictor, k: int) -> None:
+    graph = model.graph_
+    rows = [0, 3, graph.num_nodes - 1]  # of both sides, where there are two
+    starts = {(a, b) for _, a, b in brute_force(model) if a in rows or (b in rows and not graph.directed)}
+    expected = [-score for score, a, b in brute_force(model) if (a, b) in starts][:k]
+    found = model.best_links(k, nodes=graph.ids.take([*rows, 3]))
+    np.testing.assert_allclose(found.scores, expected, atol=1e-5)
+    assert {(graph.ids.row(r.source), graph.ids.row(r.target)) for r in found} <= starts
+
+
+def test_of_a_node_that_is_not_there(model: LinkPredictor) -> None:
+    with pytest.raises(UnknownNodeError, match="not in the graph"):
+        model.best_links(3, nodes=["nobody"])
+
+
 def test_by_an_index(model: LinkPredictor) -> None:
     index = model.index("exact", k=5)
     assert list(model.best_links(9, index=index)) == list(model.best_links(9))
+
+
+def test_the_index_itself_means_the_same(model: LinkPredictor) -> None:
+    index = model.index("exact", k=5)
+    assert list(index.best_links(9)) == list(model.best_links(9))
+    gone = model.graph_.ids.row(model.best_links(1)[0].source)
+    index.remove([gone])
+    found = index.best_links(9)
+    assert len(found) == 9 and model.graph_.ids[gone] not in {*found.sources, *found.targets}
+
+
+def test_probabilities_stand_beside_the_scores(model: LinkPredictor) -> None:
+    found = model.best_links(5)
+    assert found.probabilities is not None
+    pairs = list(zip(found.sources, found.targets, strict=True))
+    np.testing.assert_allclose(found.probabilities, model.predict_proba(pairs), atol=1e-6)
+    part = found[1:3].probabilities
+    assert part is not None and part.tolist() == found.probabilities[1:3].tolist()
+    assert found.to_arrow().column_names == ["source", "target", "score", "rank", "probability"]
 
 
 def test_progress_and_stopping(model: LinkPredictor) -> None:

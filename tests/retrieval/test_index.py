@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,16 @@ import torch
 from torch import Tensor
 
 from contracts import IndexContract, clustered_rows
-from yinyan.decoder import Decoder, build_decoder
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
-from yinyan.retrieval import exact, kernels
+from yinyan.model.decoder import Decoder, build_decoder
+from yinyan.native import retrieval_kernels
+from yinyan.retrieval import budgets, exact
+from yinyan.retrieval import index as index_module
 from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import build_index
+from yinyan.retrieval.index_store import load_index
 from yinyan.settings import DecoderSettings
 
 
@@ -30,7 +36,7 @@ class TestExactByBounds(IndexContract):
     def everywhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(exact, "_SCREENED_ROWS", 1)
         monkeypatch.setattr(exact, "_SCREENED", 0)
-        monkeypatch.setattr(kernels, "screens_quickly", lambda: kernels.library() is not None)
+        monkeypatch.setattr(retrieval_kernels, "screens_quickly", lambda: retrieval_kernels.library() is not None)
 
 
 class TestFlashlight(IndexContract):
@@ -128,12 +134,60 @@ class TestBudgets:
 
     def test_time_and_size_at_most(self) -> None:
         assert self.build(recall=None, milliseconds=1e4).metadata.recall >= 0.99
-        with pytest.raises(SettingsError, match="no effort reaches a recall of 1 within 1e-06 ms"):
+        with pytest.raises(SettingsError, match="no effort reaches a recall of 1 and takes 1e-06 ms per source"):
             self.build(recall=1.0, milliseconds=1e-6)
         with pytest.raises(SettingsError, match="raise 'megabytes'"):
             self.build(megabytes=0.01)
         with pytest.raises(SettingsError, match="an exact search takes"):
             self.build("exact", milliseconds=1e-6)
+
+    @pytest.fixture
+    def little(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """`auto` builds lists of small graphs too, and no effort that it tries finds much."""
+        monkeypatch.setattr(index_module, "_EXACT_BELOW", 100)
+        monkeypatch.setattr(budgets, "_MOST_CANDIDATES", 200)
+
+    @pytest.mark.usefixtures("little")
+    def test_auto_is_exact_where_no_effort_reaches_the_recall(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(
+            SettingsError, match=r"no effort reaches a recall of 1: .* 0\.\d+, at .* or use kind 'exact'"
+        ):
+            self.build("mips", recall=1.0)
+        monkeypatch.setattr(index_module, "_EXACT_WORTH", 1e9)
+        said: list[str] = []
+        index = self.build("auto", said=said, recall=1.0)
+        assert index.metadata.kind == "exact" and index.metadata.recall == 1 and isinstance(index.search, ExactSearch)
+        assert said[-1] == str(index.metadata)
+        assert re.search(r"\([\d.e+-]+ ms per node\); search is exact, because no effort reaches", said[-1])
+        index.rebuild()
+        assert index.metadata.kind == "exact"
+
+    @pytest.mark.usefixtures("little")
+    def test_auto_takes_the_best_index_where_exact_is_too_slow(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr(index_module, "_EXACT_WORTH", 0)
+        index = self.build("auto", recall=1.0)
+        assert index.metadata.kind == "mips" and 0 < index.metadata.recall < 1
+        assert "; no effort reaches a recall of 1: " in str(index.metadata)
+        assert index.metadata.promised_recall is None and index.advice is None
+        assert len(index.top_k([5], 10)[0].rows) == 10
+        index.save(tmp_path)
+        assert load_index(tmp_path, nodes(3000), self.decoder, self.y).metadata == index.metadata
+        index.rebuild()  # with nothing promised it takes the best again, and is no error
+        assert index.metadata.kind == "mips"
+
+    @pytest.mark.usefixtures("little")
+    def test_auto_never_fails_for_want_of_time_or_size(self) -> None:
+        hurried = self.build("auto", milliseconds=1e-6)
+        assert hurried.metadata.kind == "mips" and "takes 1e-06 ms per source or less" in str(hurried.metadata)
+        small = self.build("auto", megabytes=0.01)
+        assert small.metadata.kind == "exact" and "0.01 asked for" in str(small.metadata)
+        assert self.build("auto", recall=1.0, milliseconds=1e6).metadata.kind == "exact"  # fits the time that was given
+
+    def test_auto_of_a_small_graph_is_exact_in_any_time(self) -> None:
+        index = self.build("auto", milliseconds=1e-6)
+        assert index.metadata.kind == "exact" and "over the 1e-06 asked for" in str(index.metadata)
 
     @pytest.mark.parametrize(
         "wrong", [{"recall": 0}, {"recall": 1.1}, {"milliseconds": 0}, {"megabytes": -1}, {"k": 0}]

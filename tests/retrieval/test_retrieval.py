@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yinyan.decoder import build_decoder
 from yinyan.errors import InputError
+from yinyan.model.decoder import build_decoder
 from yinyan.retrieval import exact
 from yinyan.retrieval.exact import ExactSearch, best, exact_top_k
 from yinyan.retrieval.snapshot import Snapshot

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from yinyan.decoder import build_decoder
-from yinyan.retrieval import kernels
-from yinyan.retrieval.folding import Scorer
+from yinyan.model.decoder import build_decoder
+from yinyan.model.sketches import sketch_width
+from yinyan.native import retrieval_kernels
 from yinyan.retrieval.queries import points_of, queries_at
+from yinyan.retrieval.scorer import Scorer
 from yinyan.settings import DecoderSettings
-from yinyan.sketches import sketch_width
 
 SHAPES: list[dict[str, Any]] = [
     {"kind": "hadamard", "width": 24},  # a residual of its own width
@@ -68,7 +68,7 @@ def test_scores_as_the_decoder(
 
 
 def test_the_kernel_serves_the_usual_decoders() -> None:
-    if kernels.library() is None:
+    if retrieval_kernels.library() is None:
         pytest.skip("no C++ compiler")
     y = torch.randn(9, 24)
     served = [Scorer(build_decoder(DecoderSettings(**shape), 24, directed=False)).is_canonical(y) for shape in SHAPES]
@@ -77,7 +77,7 @@ def test_the_kernel_serves_the_usual_decoders() -> None:
 
 def test_the_kernel_has_no_layers_between_maps_and_residuals() -> None:
     """What a first layer adds to would be the product of mapped embeddings, which nobody computes there."""
-    if kernels.library() is None:
+    if retrieval_kernels.library() is None:
         pytest.skip("no C++ compiler")
     y = torch.randn(9, 24)
     served = [Scorer(build_decoder(DecoderSettings(**shape), 24, directed=True)).is_canonical(y) for shape in SHAPES]

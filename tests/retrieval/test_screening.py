@@ -8,19 +8,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yinyan.decoder import Decoder, build_decoder
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.retrieval import exact, kernels
+from yinyan.model.decoder import Decoder, build_decoder
+from yinyan.native import retrieval_kernels
+from yinyan.retrieval import exact
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.folding import Scorer
 from yinyan.retrieval.index import build_index
+from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import DecoderSettings
 
-pytestmark = pytest.mark.skipif(kernels.library() is None, reason="there are no compiled kernels")
+pytestmark = pytest.mark.skipif(retrieval_kernels.library() is None, reason="there are no compiled kernels")
 
 
 def decoder_of(size: int, width: int, *, scale: float = 1.0, directed: bool = False, seed: int = 0) -> Decoder:
@@ -77,7 +78,7 @@ def everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Screens for few rows and on any processor."""
     monkeypatch.setattr(exact, "_SCREENED_ROWS", 1)
     monkeypatch.setattr(exact, "_SCREENED", 0)
-    monkeypatch.setattr(kernels, "screens_quickly", lambda: True)
+    monkeypatch.setattr(retrieval_kernels, "screens_quickly", lambda: True)
 
 
 @pytest.mark.usefixtures("everywhere")
@@ -141,7 +142,7 @@ def test_other_decoders_are_scored_in_full(decoder: Decoder) -> None:
 
 def test_few_questions_make_no_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exact, "_SCREENED_ROWS", 1)
-    monkeypatch.setattr(kernels, "screens_quickly", lambda: True)
+    monkeypatch.setattr(retrieval_kernels, "screens_quickly", lambda: True)
     search, rows = ExactSearch(decoder_of(8, 8)), Snapshot.of(rows_of(200, 8))
     made: list[int] = []
     of = Screen.of

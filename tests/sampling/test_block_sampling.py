@@ -7,9 +7,9 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from yinyan import block_sampling, native
-from yinyan.block_sampling import _Plan, draw_block_pairs
-from yinyan.sampling import KnownPairs, draw_pairs
+from yinyan.native import graph_kernels
+from yinyan.sampling import KnownPairs, blocks, draw_block_pairs, draw_pairs
+from yinyan.sampling.blocks import _Plan
 
 NODES = 64 * 64 + 17  # the least that blocks are used for, and some more, so that blocks differ in size
 
@@ -81,16 +81,16 @@ class TestDrawing:
         assert torch.equal(drawn, draw_pairs(known, 500, generator()))
 
 
-@pytest.mark.skipif(native.library() is None, reason="no compiled kernels")
+@pytest.mark.skipif(graph_kernels.library() is None, reason="no compiled kernels")
 @pytest.mark.parametrize("places", [None, torch.tensor([0, 7, 7, 49_999, 12])])
 def test_torch_draws_what_the_kernel_draws(places: Tensor | None, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = _Plan.drawn(NODES, generator(), torch.device("cpu"))
     compiled = plan.pairs(11, 50_000, places)
-    monkeypatch.setattr(block_sampling.native, "library", lambda: None)
+    monkeypatch.setattr(blocks.graph_kernels, "library", lambda: None)
     assert torch.equal(compiled, plan.pairs(11, 50_000, places))
 
 
-@pytest.mark.skipif(native.library() is None, reason="no compiled kernels")
+@pytest.mark.skipif(graph_kernels.library() is None, reason="no compiled kernels")
 class TestMarks:
     @pytest.mark.parametrize("num_nodes", [50, 3_000, 400_000])
     @pytest.mark.parametrize("directed", [False, True])
@@ -99,7 +99,7 @@ class TestMarks:
         links = links[links[:, 0] != links[:, 1]]
         links = links if directed else links.sort(1).values
         known = KnownPairs.from_pairs(links.unique(dim=0), num_nodes, directed=directed)
-        marks = native.Marks.of(known.keys, num_nodes)
+        marks = graph_kernels.Marks.of(known.keys, num_nodes)
         assert marks.suspects(links, num_nodes, directed=directed).tolist() == list(range(links.shape[0]))
         if num_nodes == 50:
             return  # every pair is a link

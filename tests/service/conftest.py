@@ -1,41 +1,16 @@
-"""Small models to serve."""
+"""Small models to serve, and services in processes of their own."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from serving_tools import Child, tiny_predictor, two_rings
 
-from yinyan import Graph
+from serving_tools import Child, mixed, model, models
 
-
-@pytest.fixture(scope="session")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of saved models: 'plain' with text ids, 'mixed' with ids of both types."""
-    folder = tmp_path_factory.mktemp("models")
-    texts = [f"n{i:02d}" for i in range(40)]
-    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=texts)).save(folder / "plain")
-    odd: list[Any] = [7, "7", "007", "a/b", "ä?#", "", *range(100, 134)]
-    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=odd)).save(folder / "mixed")
-    return folder
-
-
-@pytest.fixture
-def model(models: Path, tmp_path: Path) -> Path:
-    """A copy of the plain model, to be changed."""
-    shutil.copytree(models / "plain", tmp_path / "model")
-    return tmp_path / "model"
-
-
-@pytest.fixture
-def mixed(models: Path, tmp_path: Path) -> Path:
-    """A copy of the model with mixed ids."""
-    shutil.copytree(models / "mixed", tmp_path / "mixed")
-    return tmp_path / "mixed"
+__all__ = ["child", "mixed", "model", "models"]
 
 
 @pytest.fixture
@@ -43,8 +18,8 @@ def child(tmp_path: Path) -> Iterator[Callable[..., Child]]:
     """Starts services in processes of their own, and ends them."""
     started: list[Child] = []
 
-    def start(model: Path, *flags: str) -> Child:
-        started.append(Child(model, *flags))
+    def start(model: Path, *flags: str, **options: Any) -> Child:
+        started.append(Child(model, *flags, **options))
         return started[-1]
 
     yield start

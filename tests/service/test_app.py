@@ -11,12 +11,13 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-from serving_tools import access_lines, served
 
+from serving_tools import access_lines, served
 from yinyan import LinkPredictor
+from yinyan.reporting.content import model_content
 from yinyan.service.keys import add_key
 from yinyan.service.options import Limits
-from yinyan.service.protocol import PatientProtocol
+from yinyan.service.slow_clients import SlowClientProtocol
 
 
 @pytest.fixture(scope="module")
@@ -65,13 +66,31 @@ def test_scores_are_the_predictors(shared: httpx.Client, predictor: LinkPredicto
 def test_recommendations_are_the_predictors(
     shared: httpx.Client, predictor: LinkPredictor, k: int, known: bool, among: list[str] | None
 ) -> None:
-    body = {"nodes": ["n00", "n25"], "k": k, "known": known, "among": among}
+    body = {"nodes": ["n00", "n25"], "k": k, "exclude_known": not known, "among": among}
     results = shared.post("/v1/recommend", json=body).json()["results"]
-    wanted = predictor.recommend(["n00", "n25"], k, known=known, among=among)
+    wanted = predictor.recommend(["n00", "n25"], k, exclude_known=not known, among=among)
     found = [(r["node"], p["target"], p["rank"]) for r in results for p in r["recommendations"]]
     assert found == [(row.source, row.target, row.rank) for row in wanted]
     scores = [p["score"] for r in results for p in r["recommendations"]]
     np.testing.assert_allclose(scores, wanted.scores, rtol=1e-4, atol=1e-5)
+
+
+def test_the_old_field_known_is_exclude_known_for_one_version(shared: httpx.Client) -> None:
+    body = {"nodes": ["n00"], "k": 100}
+    for known in (False, True):
+        old = shared.post("/v1/recommend", json={**body, "known": known})
+        assert old.json() == shared.post("/v1/recommend", json={**body, "exclude_known": not known}).json()
+
+
+def test_similar_nodes_are_the_predictors(shared: httpx.Client, predictor: LinkPredictor) -> None:
+    results = shared.post("/v1/similar", json={"nodes": ["n00", "n25"], "k": 4}).json()["results"]
+    wanted = predictor.similar(["n00", "n25"], 4)
+    found = [(r["node"], s["node"], s["rank"]) for r in results for s in r["similar"]]
+    assert found == [(row.source, row.target, row.rank) for row in wanted]
+    np.testing.assert_allclose([s["similarity"] for r in results for s in r["similar"]], wanted.scores, atol=1e-6)
+    assert [s["label"] for s in results[0]["similar"] if s["node"] == "n01"] in ([], ["Paper number 1"])
+    assert is_problem(shared.post("/v1/similar", json={"nodes": ["nope"]}), 404, "not in the graph")
+    assert is_problem(shared.post("/v1/similar", json={"nodes": ["n00"] * 101}), 413, "100 nodes")
 
 
 def test_explanations_are_the_predictors(shared: httpx.Client, predictor: LinkPredictor) -> None:
@@ -116,10 +135,12 @@ def test_a_neighbourhood_can_be_drawn(shared: httpx.Client, predictor: LinkPredi
         assert {n["hop"] for n in found["nodes"]} == ({0, 1} if limit == 3 else {0, 1, 2})
 
 
-def test_the_map_has_a_place_for_every_node(shared: httpx.Client) -> None:
+def test_the_map_has_a_place_for_every_node(shared: httpx.Client, predictor: LinkPredictor) -> None:
     whole = shared.get("/v1/map").json()
     assert len(whole["ids"]) == len(whole["x"]) == len(whole["y"]) == len(whole["labels"]) == 40
-    assert np.var(whole["x"]) >= np.var(whole["y"]) > 0
+    assert np.abs([whole["x"], whole["y"]]).max() == 1 and np.var(whole["x"]) > 0 and np.var(whole["y"]) > 0
+    pairs = {frozenset((whole["ids"][a], whole["ids"][b])) for a, b in whole["edges"]}
+    assert pairs == {frozenset(predictor.graph_.ids.take(pair)) for pair in predictor.graph_.edges}
     assert len(shared.get("/v1/map", params={"limit": 5}).json()["ids"]) == 5
 
 
@@ -133,6 +154,9 @@ def test_the_model_says_what_it_is(shared: httpx.Client, predictor: LinkPredicto
     }  # fmt: skip
     assert not page["read_only"] and page["index"]["kind"] == "exact"
     assert sum(b["count"] for b in page["reliability"]) == sum(len(part) for part in predictor.fitted_.valid_scores)
+    content = json.loads(json.dumps(model_content(predictor.fitted_)))
+    assert page["model"].items() >= content.pop("model").items()
+    assert {name: page[name] for name in content} == content, "as in a report"
 
 
 def test_ids_of_both_types_stay_apart(mixed: Path) -> None:
@@ -201,7 +225,7 @@ def test_wrong_requests_are_told_what_is_wrong(shared: httpx.Client) -> None:
     assert is_problem(post("/v1/score", json={"pairs": [], "base_rate": 1}), 422, "base_rate")
     assert is_problem(post("/v1/recommend", json={"nodes": ["n00"], "k": 0}), 422, "k: ")
     assert is_problem(post("/v1/recommend", json={"nodes": ["n00"], "kk": 3}), 422, "kk")
-    assert is_problem(post("/v1/recommend", json={"nodes": ["n00"], "k": 10**6}), 413, "1,000 partners a node")
+    assert is_problem(post("/v1/recommend", json={"nodes": ["n00"], "k": 10**6}), 413, "1,000 links per node")
     assert is_problem(post("/v1/score", json={"pairs": [["n00", "n01"]] * 10_001}), 413, "10,000 pairs")
     assert is_problem(post("/v1/recommend", json={"nodes": [5]}), 404, "node 5 is not in the graph")
     assert is_problem(post("/v1/edges", json={"edges": [["n00", "n00"]]}), 422, "to itself")
@@ -241,7 +265,7 @@ def test_large_bodies_are_refused_however_they_come(model: Path) -> None:
 
 
 def test_slow_bodies_and_slow_heads_are_cut_off(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PatientProtocol, "head_seconds", 0.3)
+    monkeypatch.setattr(SlowClientProtocol, "head_seconds", 0.3)
     with served(model, limits=Limits(body_seconds=0.3)) as client:
         port = client.room.options.port  # type: ignore[attr-defined]
         with socket.create_connection(("127.0.0.1", port), timeout=5) as drip:
@@ -304,7 +328,7 @@ def test_an_error_of_our_own_is_a_problem_and_no_secret(model: Path, monkeypatch
     with served(model) as client:
         monkeypatch.setattr("yinyan.service.questions.score", lambda *args: 1 / 0)
         response = client.post("/v1/score", json={"pairs": []})
-        assert is_problem(response, 500, "its log says more") and "ZeroDivision" not in response.text
+        assert is_problem(response, 500, "see its log") and "ZeroDivision" not in response.text
         monkeypatch.undo()
         assert client.post("/v1/score", json={"pairs": []}).status_code == 200
 

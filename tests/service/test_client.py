@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from serving_tools import free_port, served
 
 import yinyan
-from yinyan.client import ServiceError
+from serving_tools import free_port, served
 from yinyan.errors import InputError, UnknownNodeError
+from yinyan.service.client import ServiceError
 from yinyan.service.keys import add_key
 
 
@@ -23,9 +23,11 @@ def test_the_client_answers_as_the_predictor_does(mixed: Path) -> None:
         )
         found, wanted = client.recommend([7, "7"], 4), predictor.recommend([7, "7"], 4)
         assert (found.sources, found.targets) == (wanted.sources, wanted.targets)
-        assert client.recommend("007", 2, among=[110, 111], known=True).targets == (
-            predictor.recommend("007", 2, among=[110, 111], known=True).targets
+        assert client.recommend("007", 2, among=[110, 111], exclude_known=False).targets == (
+            predictor.recommend("007", 2, among=[110, 111], exclude_known=False).targets
         )
+        near, truly = client.similar([7, "7"], 3), predictor.similar([7, "7"], 3)
+        assert (near.sources, near.targets) == (truly.sources, truly.targets)
         np.testing.assert_allclose(client.embed([7]), predictor.embed([7]), rtol=1e-5)
         assert client.explain(7, "7").score == pytest.approx(predictor.explain(7, "7").score, abs=1e-5)
         assert [client.node(value)["id"] for value in (7, "7", "a/b", "ä?#", "")] == [7, "7", "a/b", "ä?#", ""]

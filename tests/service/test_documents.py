@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from serving_tools import served, tiny_predictor, two_rings
 
+from serving_tools import served, tiny_predictor, two_rings
 from yinyan import Graph
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ def curl_lines(name: str) -> list[str]:
     return [line for line in [*found, *re.findall(r"`(curl [^`]*)`", text)] if line.startswith("curl ")]
 
 
-@pytest.mark.parametrize(("name", "least"), [("README.md", 1), ("docs/service.md", 14)])
+@pytest.mark.parametrize(("name", "least"), [("README.md", 1), ("docs/guide/service.md", 14)])
 def test_curl_lines_are_answered(name: str, least: int, tmp_path: Path) -> None:
     ids = ["p1", "p9", "p2", "p1033", *(f"q{i}" for i in range(36))]
     tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=ids)).save(tmp_path / "model")
@@ -45,3 +45,16 @@ def test_curl_lines_are_answered(name: str, least: int, tmp_path: Path) -> None:
             answer = client.request(method, address, headers=headers, content=body)
             assert answer.status_code == 200, (line, answer.text)
             assert answer.json().keys() - {"version"}, line
+
+
+def test_the_client_of_the_page_is_answered(tmp_path: Path) -> None:
+    ids = ["p1", *(f"q{i}" for i in range(38)), "p9"]
+    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=ids)).save(tmp_path / "model")
+    text = (ROOT / "docs/guide/service.md").read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert found
+    with served(tmp_path / "model") as client:
+        for block in found:
+            assert "http://127.0.0.1:8000" in block
+            exec(block.replace("http://127.0.0.1:8000", str(client.base_url)), {})
+        assert client.get("/v1/model").json()["live"]["added_links"] == 1

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from serving_tools import served
 
 import yinyan
+from serving_tools import served
+from yinyan.reporting.report import evaluation_report
 
 WEB = Path(__file__).parents[2] / "web"
-STATIC = Path(yinyan.__file__).parent / "service" / "static"
+PACKAGE = Path(yinyan.__file__).parent
+STATIC = PACKAGE / "service" / "static"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome")
 
 # The browser's cases (web/tests/e2e); one browser runs them all, and each is reported by its name
@@ -46,6 +48,7 @@ CASES = (
     "accessible, light",
     "accessible, dark",
 )
+OF_A_REPORT = ("report, light", "report, dark", "report, phone", "report, printed")
 
 
 def missing(what: str) -> None:
@@ -97,8 +100,8 @@ class TestShipped:
         assert sum(len(gzip.compress(data)) for data in files.values()) < 100_000
 
     def test_asks_no_other_host(self) -> None:
-        for name, data in shipped(STATIC).items():
-            if name.endswith((".txt", ".svg")):
+        for name, data in {**shipped(STATIC), **shipped(PACKAGE / "reporting")}.items():
+            if name.endswith((".txt", ".svg", ".py", ".pyc")):
                 continue
             hosts = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"'`]*", data.decode()))
             assert hosts <= {"http://www.w3.org/2000/svg"}, name  # a name space, which nobody asks for
@@ -112,8 +115,10 @@ class TestShipped:
         assert all((STATIC / address.split("?")[0]).is_file() for address in addresses)
 
     def test_is_what_its_source_gives(self, node: str, tmp_path: Path) -> None:
-        run_node(node, "build.mjs", "--out", tmp_path / "built")
-        assert shipped(tmp_path / "built") == shipped(STATIC), "run `make web`"
+        run_node(node, "build.mjs", "--out", tmp_path)
+        assert shipped(tmp_path / "service" / "static") == shipped(STATIC), "run `make web`"
+        template = (PACKAGE / "reporting" / "template.html").read_bytes()
+        assert (tmp_path / "reporting" / "template.html").read_bytes() == template, "run `make web`"
 
 
 def test_source_has_sound_types(node: str) -> None:
@@ -143,13 +148,15 @@ def labels_of(graph: yinyan.Graph) -> str:
     return "\n".join(["id,label,year", *rows, ""])
 
 
+SIZES: dict[str, Any] = {"encoder": {"hidden_size": 16, "embedding_size": 16}, "decoder": {"width": 16}}
+
+
 @pytest.fixture(scope="module")
 def address(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A service of a small model on a free port."""
     folder = tmp_path_factory.mktemp("explorer")
     graph = small_graph()
-    sizes: dict[str, Any] = {"encoder": {"hidden_size": 16, "embedding_size": 16}, "decoder": {"width": 16}}
-    yinyan.LinkPredictor(seed=0, device="cpu", **sizes, training={"epochs": 10}).fit(graph).save(folder / "model")
+    yinyan.LinkPredictor(seed=0, device="cpu", **SIZES, training={"epochs": 10}).fit(graph).save(folder / "model")
     (folder / "labels.csv").write_text(labels_of(graph), encoding="utf-8")
     with served(folder / "model", labels=str(folder / "labels.csv")) as client:
         yield str(client.base_url).rstrip("/")
@@ -168,3 +175,22 @@ def test_in_a_browser(case: str, results: dict[str, Any]) -> None:
 
 def test_every_case_is_named(results: dict[str, Any]) -> None:
     assert tuple(results) == CASES
+
+
+@pytest.fixture(scope="module")
+def of_a_report(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    model = yinyan.LinkPredictor(seed=0, device="cpu", **SIZES, training={"epochs": 10})
+    evaluation = yinyan.evaluate(small_graph(), dataset="papers", seeds=(0,), model=model)
+    evaluation_report(path, evaluation, title='Papers </script> & "more"')
+    answer: dict[str, Any] = json.loads(run_node(node, "tests/e2e/run.mjs", path.as_uri(), browser, seconds=300))
+    return answer
+
+
+@pytest.mark.parametrize("case", OF_A_REPORT)
+def test_a_report_in_a_browser(case: str, of_a_report: dict[str, Any]) -> None:
+    assert "failed" not in of_a_report[case], of_a_report[case]["failed"]
+
+
+def test_every_case_of_a_report_is_named(of_a_report: dict[str, Any]) -> None:
+    assert tuple(of_a_report) == OF_A_REPORT

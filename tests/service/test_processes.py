@@ -11,12 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
-from serving_tools import Child, free_port, tiny_predictor, two_rings
 
+from serving_tools import Child, free_port, run_without_recall, tiny_predictor, two_rings
 from yinyan import Graph
 from yinyan.cli import main
-from yinyan.service.change_log import ChangeLog, log_path
+from yinyan.live.change_log import ChangeLog, log_path
 from yinyan.service.keys import key_name, read_keys
 
 
@@ -130,6 +131,19 @@ def test_a_model_is_reloaded_under_load(model: Path, child: Callable[..., Child]
     assert page["live"]["added_links"] == 1  # the change was carried over
     assert set(statuses) == {200} and len(statuses) > 20
     assert service.stop() in (0, -signal.SIGTERM)
+
+
+def test_a_service_starts_although_no_effort_reaches_the_recall(tmp_path: Path, child: Callable[..., Child]) -> None:
+    pairs = np.random.default_rng(0).integers(0, 1_500, (6_000, 2))
+    graph = Graph.from_arrays(pairs[pairs[:, 0] != pairs[:, 1]], num_nodes=1_500)
+    tiny_predictor(encoder={"num_negatives": 0}).fit(graph).save(tmp_path / "model")
+    service = child(tmp_path / "model", "--access-log", os.devnull, run=run_without_recall).wait_ready()
+    answer = service.client.post("/v1/recommend", json={"nodes": [3], "k": 7}).json()
+    assert len(answer["results"][0]["recommendations"]) == 7
+    note = service.client.get("/v1/model").json()["index"]["note"]
+    printed = service.errors.read_text()
+    assert "no effort reaches a recall of 0.98: the best recall tried was 0." in note and note in printed
+    assert printed.splitlines()[-1].endswith(f" at http://127.0.0.1:{service.port}")  # said when the port is open
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from yinyan.service.problems import OverloadedError, TookTooLongError
-from yinyan.service.working import Counter, Desk
+from yinyan.service.workers import Counter, Desk
 
 
 def test_a_counter_answers_together_and_each_their_own() -> None:

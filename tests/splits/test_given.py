@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from data_set_files import pairs
 
+from data_set_files import pairs
 from yinyan.errors import InputError
-from yinyan.parts import Parts
+from yinyan.splits import Parts
 
 TRAIN, VALID, TEST = pairs((3, 1), (0, 2)), pairs((2, 1)), pairs((4, 0), (0, 4))
 
@@ -25,7 +25,7 @@ def test_negatives_may_be_each_positives_own(kind: type) -> None:
     own = np.zeros((2, 5, 2), dtype=kind)
     parts = Parts(TRAIN, VALID, TEST, test_negatives=own)
     assert parts.test_negatives is own  # and not a copy: there can be many
-    assert "5 a positive" in repr(parts)
+    assert "5 per positive" in repr(parts)
     assert "1 shared" in repr(Parts(TRAIN, VALID, TEST, test_negatives=pairs((0, 1))))
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from yinyan.errors import InputError, TrainingError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
 from yinyan.splits import (
+    Parts,
     Split,
     given_split,
     holdout_split,
@@ -84,7 +84,7 @@ class TestLeaks:
     @given(graphs())
     @pytest.mark.parametrize("with_validation", [False, True])
     def test_no_target_is_among_the_messages_that_score_it(self, with_validation: bool, graph: Graph) -> None:
-        split = made(graph, validation_messages=with_validation)
+        split = made(graph, valid_as_messages=with_validation)
         training, validating, testing = (
             unordered(graph.edges[part]) for part in (split.train_messages, split.valid_messages, split.test_messages)
         )
@@ -245,7 +245,7 @@ class TestTemporal:
 
     def test_validation_links_may_pass_messages_in_the_test(self) -> None:
         graph = self.timed()
-        split = temporal_split(graph, seed=0, validation_messages=True)
+        split = temporal_split(graph, seed=0, valid_as_messages=True)
         assert split.protocol == "temporal+val"
         passing = np.concatenate([split.train_targets, split.valid_targets])
         assert ordered(graph.edges[split.test_messages]) == ordered(passing)
@@ -357,7 +357,7 @@ class TestGiven:
         assert split.protocol == "official"
 
     def test_validation_links_may_pass_messages_in_the_test(self, graph: Graph, parts: Parts) -> None:
-        split = given_split(graph, parts, validation_messages=True)
+        split = given_split(graph, parts, valid_as_messages=True)
         both = unordered(np.concatenate([parts.train, parts.valid]))
         assert unordered(graph.edges[split.test_messages]) == both
         assert unordered(graph.edges[split.valid_messages]) == unordered(parts.train)
@@ -387,7 +387,7 @@ class TestGiven:
         assert split.test_negatives.shape == (120, 9, 2)
         assert split.test_negatives.dtype == np.int64, "rows are multiplied to keys, which int32 does not hold"
         assert np.array_equal(split.test_negatives, own)
-        assert "9 non-links for each of 120 links for the test" in split.describe()
+        assert "9 negatives for each of 120 links for the test" in split.describe()
 
     def test_a_complete_graph_needs_no_non_links_if_they_are_given(self) -> None:
         pairs = np.array([(i, j) for i in range(8) for j in range(i + 1, 8)])
@@ -420,7 +420,7 @@ class TestGiven:
 class TestDescribe:
     @pytest.mark.parametrize(("with_validation", "name"), [(False, "clean"), (True, "clean+val")])
     def test_says_what_was_done(self, with_validation: bool, name: str) -> None:
-        split = made(big(), validation_messages=with_validation)
+        split = made(big(), valid_as_messages=with_validation)
         assert split.protocol == name
         passing = 682 + 97 * with_validation
         assert split.describe().splitlines() == [
@@ -428,7 +428,7 @@ class TestDescribe:
             "share a part",
             "targets: 682 training, 97 validation, 195 test links",
             f"messages: 682 links in training, 682 at validation, {passing} at test time",
-            "negatives: 15 non-links for validation, 195 non-links for the test; training draws its own and knows "
+            "negatives: 15 negatives for validation, 195 negatives for the test; training draws its own and knows "
             "682 links",
             "no target is among the messages that score it",
         ]

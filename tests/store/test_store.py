@@ -17,13 +17,13 @@ import torch
 
 import yinyan
 from contracts import planted_graph, tiny
-from yinyan import store
-from yinyan.calibration import IsotonicCalibration
 from yinyan.errors import StoreError
-from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
+from yinyan.graph.features import SparseFeatures
+from yinyan.model.calibration import IsotonicCalibration
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import EncoderSettings
+from yinyan.store import model_files
 
 PARTS = {
     "README.md",
@@ -121,7 +121,58 @@ def test_everything_comes_back(model: LinkPredictor, saved: Path) -> None:
 
 def test_new_nodes_can_be_embedded_after_a_reload(model: LinkPredictor, saved: Path) -> None:
     new = {"age": [33], "town": ["Oulu"]}
-    assert np.array_equal(load(saved).embed_new(new, [(0, "n3")]), model.embed_new(new, [(0, "n3")]))
+    assert np.array_equal(load(saved).embed_new(None, new, [(0, "n3")]), model.embed_new(None, new, [(0, "n3")]))
+
+
+@pytest.mark.parametrize("inputs", ["embeddings", "random"])
+@pytest.mark.parametrize("directed", [False, True])
+def test_loading_draws_no_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inputs: str, directed: bool) -> None:
+    """A QR factorisation of a large table took most of the time, only for its result to be overwritten."""
+    plain = planted_graph(size=12, inside=0.5)
+    graph = Graph.from_arrays(plain.edges, num_nodes=plain.num_nodes, directed=directed)
+    before = LinkPredictor(**tiny(encoder={"inputs": inputs})).fit(graph)
+    before.save(tmp_path / "model")
+
+    def draw(*args: object, **options: object) -> None:
+        raise AssertionError("weights are drawn")
+
+    for place, name in ((torch.nn.init, "orthogonal_"), (torch, "randn"), (torch, "manual_seed")):
+        monkeypatch.setattr(place, name, draw)
+    state = torch.get_rng_state()
+    back = load(tmp_path / "model")
+    assert torch.equal(torch.get_rng_state(), state)
+    monkeypatch.undo()
+    mine, yours = back.fitted_.model, before.fitted_.model
+    assert [n for n, _ in mine.named_parameters()] == [n for n, _ in yours.named_parameters()]
+    assert [n for n, _ in mine.named_buffers()] == [n for n, _ in yours.named_buffers()]
+    assert all(value.requires_grad and not value.is_meta for value in mine.parameters())
+    assert all(torch.equal(value, yours.state_dict()[name]) for name, value in mine.state_dict().items())
+    pairs = plain.edges[:20]
+    assert np.array_equal(back.score(pairs), before.score(pairs))
+
+
+def test_settings_of_earlier_versions_are_left_out(model: LinkPredictor, saved: Path) -> None:
+    settings, facts = saved / "settings.toml", saved / "model.json"
+    text = settings.read_text()
+    settings.write_text(text.replace("[encoder]\n", '[encoder]\ntable_start = "smoothed"\ntable_ridge = 0.1\n'))
+    content = json.loads(facts.read_text())
+    content["params"]["encoder"] = {**(content["params"]["encoder"] or {}), "table_start": "smoothed"}
+    facts.write_text(json.dumps(content))
+    for file in (settings, facts):
+        entry = {"bytes": file.stat().st_size, "sha256": model_files._digest(file)}
+        edit_manifest(saved, lambda manifest, file=file, entry=entry: manifest["files"].update({file.name: entry}))
+    back = load(saved)
+    assert_same(back, model)
+    assert back.get_params() == model.get_params()
+
+
+def test_mapped_arrays_are_the_same_model(model: LinkPredictor, saved: Path) -> None:
+    back, _ = model_files.load_model(saved, torch.device("cpu"), mapped=True)
+    assert torch.equal(back.embeddings, model.fitted_.embeddings)
+    assert np.array_equal(back.graph.edges, model.graph_.edges)
+    before = (saved / "embeddings.safetensors").read_bytes()
+    back.embeddings[0] = 7
+    assert (saved / "embeddings.safetensors").read_bytes() == before
 
 
 def test_sparse_features_stay_sparse(tmp_path: Path) -> None:
@@ -161,7 +212,7 @@ def test_plain_formats_only(saved: Path) -> None:
 
 def test_the_manifest_lists_every_file(saved: Path) -> None:
     manifest = json.loads((saved / "manifest.json").read_text())
-    assert manifest["format"] == store.FORMAT
+    assert manifest["format"] == model_files.FORMAT
     assert manifest["library"] == yinyan.__version__
     assert set(manifest["files"]) == PARTS - {"manifest.json"}
     for name, facts in manifest["files"].items():
@@ -278,7 +329,9 @@ def edit_manifest(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
     file.write_text(json.dumps(manifest))
 
 
-@pytest.mark.parametrize(("number", "cure"), [(store.FORMAT + 1, "upgrade yinyan"), (store.FORMAT - 1, "fit again")])
+@pytest.mark.parametrize(
+    ("number", "cure"), [(model_files.FORMAT + 1, "upgrade yinyan"), (model_files.FORMAT - 1, "fit again")]
+)
 def test_other_formats_are_refused_with_their_cure(saved: Path, number: int, cure: str) -> None:
     edit_manifest(saved, lambda manifest: manifest.update(format=number, library="9.9"))
     with pytest.raises(StoreError, match=rf"has format version {number}, .*{cure}; it was written by yinyan 9\.9"):
@@ -320,7 +373,7 @@ def test_what_cannot_be_read_can_be_replaced(other: LinkPredictor, saved: Path, 
     if damage == "not JSON":
         (saved / "manifest.json").write_text("{")
     else:
-        edit_manifest(saved, lambda manifest: manifest.update(format=store.FORMAT - 1))
+        edit_manifest(saved, lambda manifest: manifest.update(format=model_files.FORMAT - 1))
     (saved / "notes.txt").write_text("mine")
     other.save(saved)
     assert_same(load(saved), other)
@@ -349,15 +402,15 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, stage: str, error: BaseException) -
 
         monkeypatch.setattr(Path, "replace", replace)
     elif stage == "arrays":
-        monkeypatch.setattr(store, "save_file", fail)
+        monkeypatch.setattr(model_files, "save_file", fail)
     elif stage == "ids":
-        monkeypatch.setattr(store.pq, "write_table", fail)
+        monkeypatch.setattr(model_files.pq, "write_table", fail)
     elif stage == "text":
-        monkeypatch.setattr(store, "model_card", fail)
+        monkeypatch.setattr(model_files, "model_card", fail)
     elif stage == "flush":
-        monkeypatch.setattr(store, "flush_to_disk", fail)
+        monkeypatch.setattr(model_files, "flush_to_disk", fail)
     else:
-        monkeypatch.setattr(store, "_write_manifest", fail)
+        monkeypatch.setattr(model_files, "_write_manifest", fail)
 
 
 STAGES = ["arrays", "ids", "text", "manifest", "flush", "first rename", "second rename"]
@@ -382,7 +435,7 @@ def test_a_crash_leaves_the_old_model(
 def test_a_crash_after_the_swap_leaves_the_new_model(
     model: LinkPredictor, other: LinkPredictor, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, flushed = store.flush_to_disk, []
+    real, flushed = model_files.flush_to_disk, []
 
     def flush(path: Path) -> None:
         flushed.append(path)
@@ -391,7 +444,7 @@ def test_a_crash_after_the_swap_leaves_the_new_model(
         real(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(store, "flush_to_disk", flush)
+        patch.setattr(model_files, "flush_to_disk", flush)
         with pytest.raises(PowerFailureError):
             other.save(saved)
     assert {file.name for file in flushed if file.parent.name.endswith(".tmp")} == PARTS

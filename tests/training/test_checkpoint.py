@@ -10,13 +10,15 @@ import pytest
 import torch
 
 from contracts import planted_graph
-from yinyan import checkpoint, files
-from yinyan.checkpoint import load_checkpoint, save_checkpoint
+from yinyan import files
 from yinyan.errors import StoreError
-from yinyan.fitting import build_model
+from yinyan.model.fitted import EpochRecord, build_model
+from yinyan.model.scoring import Model
 from yinyan.randomness import Streams
 from yinyan.settings import Settings
-from yinyan.training import EpochRecord, Model, TrainingState, build_optimizer
+from yinyan.training import checkpoint
+from yinyan.training.checkpoint import load_checkpoint, save_checkpoint
+from yinyan.training.loop import TrainingState, build_optimizer
 
 CPU = torch.device("cpu")
 SMALL = Settings().updated({"encoder": {"hidden_size": 6, "embedding_size": 4, "inputs": "embeddings"}})

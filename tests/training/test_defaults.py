@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from contracts import planted_graph
-from yinyan.defaults import ground, suggest
-from yinyan.features import SparseFeatures
 from yinyan.graph import Graph
-from yinyan.ids import Ids
+from yinyan.graph.features import SparseFeatures
+from yinyan.graph.ids import Ids
 from yinyan.settings import Settings
+from yinyan.training.defaults import ground, suggest
 
 
 def with_features(columns: int | None, *, sparse: bool = False) -> Graph:
@@ -37,10 +37,10 @@ GRAPHS: dict[str, Callable[[], Graph]] = {
 @pytest.mark.parametrize(
     ("kind", "inputs", "reason"),
     [
-        ("no features", "embeddings", "no features: an embedding is learned for each node"),
-        ("few features", "both", "5 features: too few to tell nodes apart"),
-        ("many features", "features", "300 features: they describe the nodes"),
-        ("sparse features", "features", "1,433 features: they describe the nodes"),
+        ("no features", "embeddings", "no node features: an embedding is learned for each node"),
+        ("few features", "both", "5 node features: too few to represent the nodes, so embeddings are learned as well"),
+        ("many features", "features", "300 node features: enough to represent the nodes"),
+        ("sparse features", "features", "1,433 node features: enough to represent the nodes"),
     ],
 )
 def test_features_decide_what_the_encoder_reads(kind: str, inputs: str, reason: str) -> None:
@@ -62,11 +62,11 @@ def test_settings_are_valid_and_hide_a_part_of_the_links(kind: str, links: int) 
     assert links % batch == 0 or links % batch > batch // 2 or batch == 16_384 or links < 9, "no step for a few links"
 
 
-def test_the_size_of_a_step_is_told() -> None:
+def test_the_size_of_a_step_has_its_reason() -> None:
     small, large = suggest(with_features(None), 2_400), suggest(with_features(None), 10_000_000)
     assert small.settings.training.batch_size < large.settings.training.batch_size
-    told = f"2,400 training links: {small.settings.training.batch_size:,} of them are hidden and predicted at each step"
-    assert any(reason.startswith(told) for reason in small.reasons)
+    words = f"2,400 training edges: {small.settings.training.batch_size:,} are hidden and predicted per step"
+    assert any(reason.startswith(words) for reason in small.reasons)
 
 
 @pytest.mark.parametrize(("links", "epochs"), [(300, 150), (10_000, 150), (100_000, 74), (50_000_000, 20)])
@@ -88,8 +88,8 @@ def test_a_dense_graph_without_features_learns_links_against_many_non_links() ->
     sparse, dense = suggest(graph, 99), suggest(graph, 100)  # of 40 nodes: five neighbours each
     assert sparse.settings.training.loss == ground(graph, 99).settings.training.loss
     assert (dense.settings.training.loss, dense.settings.training.loss_negatives) == ("infonce", 8)
-    assert [reason.startswith("5 neighbours a node") for reason in dense.reasons].count(True) == 1
-    assert not any("neighbours a node" in reason for reason in sparse.reasons)
+    assert [reason.startswith("5 neighbours per node") for reason in dense.reasons].count(True) == 1
+    assert not any("neighbours per node" in reason for reason in sparse.reasons)
 
 
 def test_large_graphs_get_fewer_dimensions() -> None:
@@ -107,23 +107,23 @@ def test_large_graphs_get_fewer_dimensions() -> None:
 def test_every_choice_has_its_reason(kind: str) -> None:
     reasons = suggest(GRAPHS[kind](), 1000).reasons
     assert len(reasons) == (5 if kind == "no features" else 3)
-    assert any(reason.startswith("sketches of 64: ") for reason in reasons)
+    assert any(reason.startswith("64-dimensional structural sketches: ") for reason in reasons)
     assert all(reason.strip() and "\n" not in reason for reason in reasons)
 
 
-def test_a_small_graph_without_features_hears_its_neighbourhood() -> None:
+def test_a_small_graph_without_features_uses_its_neighbourhood() -> None:
     edges = planted_graph().edges
     small, large = (suggest(Graph(ids=Ids.integers(n), edges=edges), 1000) for n in (100_000, 100_001))
     assert small.settings.encoder.num_steps > large.settings.encoder.num_steps
     assert small.settings.encoder.anchoring < large.settings.encoder.anchoring
     assert small.settings.encoder.node_dropout > large.settings.encoder.node_dropout == 0
-    assert any("told by its neighbourhood" in reason for reason in small.reasons)
-    assert not any("told by its neighbourhood" in reason for reason in large.reasons)
+    assert any("the neighbourhood represents a node" in reason for reason in small.reasons)
+    assert not any("the neighbourhood represents a node" in reason for reason in large.reasons)
     featured = suggest(with_features(300), 1000).settings.encoder
     assert (featured.anchoring, featured.node_dropout) == (Settings().encoder.anchoring, 0)
 
 
-def test_a_directed_graph_without_features_hears_its_nodes() -> None:
+def test_a_directed_graph_without_features_uses_its_nodes() -> None:
     """Long steps and dropped embeddings were chosen on undirected graphs, and wash out which way links run."""
     graph = planted_graph()
     directed = suggest(replace(graph, directed=True), 1000).settings
@@ -154,10 +154,13 @@ class TestManyLinks:
         assert suggest(GRAPHS["few features"](), 50_000) == ground(GRAPHS["few features"](), 50_000)
 
     @pytest.mark.parametrize(("links", "batch", "epochs"), [(31_026, 2_069, 100), (1_000_000, 16_384, 25)])
-    def test_the_step_is_told_once(self, links: int, batch: int, epochs: int) -> None:
+    def test_the_step_has_its_reason_once(self, links: int, batch: int, epochs: int) -> None:
         found = suggest(with_features(300), links)
         assert (found.settings.training.batch_size, found.settings.training.epochs) == (batch, epochs)
-        assert [f"{batch:,} are hidden" in reason for reason in found.reasons if "training links" in reason] == [True]
+        assert [f"{batch:,} are hidden" in reason for reason in found.reasons if "training edges" in reason] == [
+            False,
+            True,
+        ]
 
     def test_peers_keep_the_common_ground(self) -> None:
         graph = with_features(300)

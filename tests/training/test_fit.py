@@ -12,13 +12,16 @@ import pytest
 import torch
 
 from contracts import planted_graph, tiny
-from yinyan import fitting
 from yinyan.errors import StoppedError, StoreError, TrainingError
-from yinyan.fitting import Fitted, Hooks, embed_graph, graph_fingerprint, our_encoder
 from yinyan.graph import Graph
+from yinyan.model.fitted import Fitted, embed_graph, our_encoder
+from yinyan.model.tensors import message_graph
 from yinyan.predictor import LinkPredictor
 from yinyan.splits import holdout_split
-from yinyan.tensors import message_graph, training_data
+from yinyan.training import fit as fitting
+from yinyan.training.data import training_data
+from yinyan.training.fingerprints import graph_fingerprint
+from yinyan.training.hooks import Hooks
 
 SAMPLED = {"expected_negatives": False, "num_negatives": 2}  # so that every stream of random numbers is in use
 
@@ -152,13 +155,11 @@ def test_figures_that_are_not_known_are_not_told() -> None:
     assert "auc" in told[1]
 
 
-def test_choices_are_told_before_training() -> None:
+def test_the_model_is_described_before_training() -> None:
     order: list[str] = []
     fit(hooks=Hooks(tell=order.append, on_start=lambda epochs, start: order.append(f"start {epochs} {start}")))
     assert order[-1] == "start 4 0"
-    assert len(order) > 1
-    assert all(text.startswith("chosen: ") for text in order[:-2])
-    assert order[-2].startswith("memory: about ")
+    assert [text.partition(": ")[0] for text in order[:-1]] == ["model", "training", "memory"]
 
 
 def test_history_and_best_epoch(straight: Fitted) -> None:

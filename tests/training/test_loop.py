@@ -12,30 +12,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from yinyan.batches import draw_loss_negatives
-from yinyan.decoder import build_decoder
-from yinyan.encoder import Encoder
 from yinyan.errors import TrainingError
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
 from yinyan.metrics import hits_at_rate, mrr, roc_auc
+from yinyan.model.decoder import build_decoder
+from yinyan.model.encoder import Encoder
+from yinyan.model.fitted import EpochRecord
+from yinyan.model.messages import MessageGraph
+from yinyan.model.scoring import Model, decode, score_pairs
 from yinyan.randomness import Streams
 from yinyan.sampling import KnownPairs
 from yinyan.settings import DecoderSettings, EncoderSettings, TrainingSettings
 from yinyan.splits import random_split
-from yinyan.tensors import training_data
-from yinyan.training import (
-    EpochRecord,
-    Model,
-    TrainingData,
-    TrainingState,
-    build_optimizer,
-    decode,
-    learning_rate,
-    score_pairs,
-    selection_score,
-    train,
-)
+from yinyan.training.data import TrainingData, draw_loss_negatives, training_data
+from yinyan.training.loop import TrainingState, build_optimizer, learning_rate, selection_score, train
 
 CPU = torch.device("cpu")
 NODES = 60
@@ -192,7 +182,6 @@ class TestLearning:
             ("loss_negatives", 1, 3, {}),
             ("loss_sampler", "global", "source", {}),
             ("mask_targets", True, False, {}),
-            ("updates_per_propagation", 1, 2, {}),
         ],
     )
     def test_each_setting_matters(
@@ -286,139 +275,6 @@ class TestMasking:
         count = len(data.targets)
         with pytest.raises(TrainingError, match=rf"covers all {count} training links.*at most {count // 2}"):
             run(data, batch_size=batch_size)
-
-
-class TestSharedPropagation:
-    """Several batches a pass of the encoder: the decoder learns from each, the encoder from all at once."""
-
-    @pytest.fixture
-    def updates(self, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
-        """Which half of the model each update of an optimiser moved."""
-        moved: list[set[str]] = []
-        original = torch.optim.AdamW.step
-
-        def spy(self: torch.optim.AdamW, *args: Any) -> Any:
-            model = self.model  # type: ignore[attr-defined]
-            moved.append({name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None})
-            return original(self, *args)
-
-        monkeypatch.setattr(torch.optim.AdamW, "step", spy)
-        return moved
-
-    def run(self, data: TrainingData, on_step: Any = lambda state: True, **options: Any) -> tuple[Model, TrainingState]:
-        model, chosen = build(), settings(**options)
-        optimizer = build_optimizer(model, chosen)
-        optimizer.model = model  # type: ignore[attr-defined]
-        return model, train(model, data, chosen, Streams(5, CPU), optimizer=optimizer, on_step=on_step)
-
-    def test_the_encoder_moves_once_a_step(self, data: TrainingData, updates: list[set[str]]) -> None:
-        steps: list[int] = []
-        self.run(
-            data,
-            lambda state: steps.append(state.position) or True,
-            epochs=1,
-            batch_size=20,
-            updates_per_propagation=3,
-        )
-        count = len(data.targets)
-        batches = math.ceil(count / 20)
-        assert len(steps) == math.ceil(batches / 3)
-        assert steps[0] == 60
-        assert steps[-1] == count
-        assert updates[:4] == [{"decoder"}, {"decoder"}, {"decoder"}, {"encoder"}]
-        assert sum("decoder" in moved for moved in updates) == batches
-        assert sum("encoder" in moved for moved in updates) == len(steps)
-
-    def test_one_batch_a_pass_moves_both_together(self, data: TrainingData, updates: list[set[str]]) -> None:
-        self.run(data, epochs=1)
-        assert updates == [{"decoder", "encoder"}] * math.ceil(len(data.targets) / 60)
-
-    def test_the_encoders_gradient_is_the_mean_over_the_batches(
-        self, data: TrainingData, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """With a decoder that does not move, one step of three batches descends on the mean of their losses."""
-
-        def next_ones(known: KnownPairs, links: Tensor, *_: Any) -> Tensor:
-            return torch.stack([links[:, 0], (links[:, 1] + 1) % NODES], dim=1)[:, None]
-
-        monkeypatch.setattr("yinyan.batches.draw_loss_negatives", next_ones)
-        made = []
-        for batch_size, shared in ((20, 3), (60, 1)):
-            model = build(feature_dropout=0.0, dropout=0.0)
-            model.decoder = build_decoder(DecoderSettings(kind="dot"), 16, directed=False).requires_grad_(False)
-            chosen = settings(
-                batch_size=batch_size,
-                updates_per_propagation=shared,
-                schedule="constant",
-                warmup=0.0,
-                clip_norm=0.0,
-                learning_rate=0.1,
-            )
-            plain = torch.optim.SGD(model.parameters())  # Adam's first step would be the same for three times as much
-            train(model, data, chosen, Streams(5, CPU), optimizer=plain, on_step=lambda _: False)
-            made.append(weights(model))
-        start = weights(build(feature_dropout=0.0, dropout=0.0))
-        for name, value in made[0].items():
-            torch.testing.assert_close(value, made[1][name], atol=1e-6, rtol=1e-5, msg=name)
-        assert (made[0]["encoder.base.bias"] - start["encoder.base.bias"]).abs().max() > 1e-4
-
-    def test_all_batches_of_a_step_are_hidden(self, data: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
-        masks: list[Tensor] = []
-        original = MessageGraph.terms
-
-        def spy(self: MessageGraph, *args: Any, hidden: Tensor | None = None) -> Any:
-            masks.append(hidden)  # type: ignore[arg-type]
-            return original(self, *args, hidden=hidden)
-
-        monkeypatch.setattr(MessageGraph, "terms", spy)
-        _, state = run_one_step(data, batch_size=20, updates_per_propagation=3)
-        assert state.order is not None
-        assert len(masks) == 1
-        wanted = set(data.pair_of_target[state.order[:60]].tolist())
-        assert set(masks[0].nonzero().flatten().tolist()) == wanted
-
-    def test_the_rate_and_the_average_follow_every_batch(self, data: TrainingData) -> None:
-        once, shared = (
-            self.run(data, epochs=4, batch_size=20, updates_per_propagation=count, averaging=0.9)[1] for count in (1, 3)
-        )
-        assert [r.learning_rate for r in once.history] == [r.learning_rate for r in shared.history]
-        assert once.history[-1].loss != shared.history[-1].loss
-        assert shared.average
-
-    def test_learns(self, data: TrainingData) -> None:
-        before = roc_auc(*scores(build(), data))
-        trained, _ = run(data, epochs=25, batch_size=20, updates_per_propagation=3, learning_rate=0.02)
-        assert roc_auc(*scores(trained, data)) > before + 0.1
-
-    def test_hiding_everything_is_refused(self, data: TrainingData) -> None:
-        count = len(data.targets)
-        with pytest.raises(
-            TrainingError,
-            match=rf"updates_per_propagation: 9 times training\.batch_size: 60 covers all {count} training links.*"
-            rf"at most {count // 18}, or fewer updates_per_propagation, or mask_targets = false",
-        ):
-            run(data, batch_size=60, updates_per_propagation=9)
-        run(data, batch_size=60, updates_per_propagation=9, mask_targets=False, epochs=1)
-
-    def test_stop_and_resume(self, data: TrainingData) -> None:
-        case = TestStopAndResume()
-        chosen = settings(epochs=2, batch_size=30, updates_per_propagation=2, averaging=0.9, patience=0)
-        model = build(**case.options)
-        state = train(model, data, chosen, Streams(5, CPU))
-        for stop_after in (1, 2, math.ceil(len(data.targets) / 60)):
-            other, ended, _ = case.interrupted(data, stop_after, chosen)
-            assert ended.history == state.history
-            assert same(weights(model), weights(other))
-
-    def test_an_encoder_without_weights(self, data: TrainingData) -> None:
-        model = build()
-        for parameter in model.encoder.parameters():
-            parameter.requires_grad_(False)
-        before = weights(model)
-        run(data, model, batch_size=20, updates_per_propagation=3, epochs=1)
-        after = weights(model)
-        assert all(torch.equal(before[name], after[name]) for name in before if name.startswith("encoder"))
-        assert not same(before, after)
 
 
 def run_one_step(data: TrainingData, **options: Any) -> tuple[Model, TrainingState]:
@@ -680,7 +536,7 @@ class TestLossNegatives:
             drawn.append(draw_loss_negatives(*args))
             return drawn[-1]
 
-        monkeypatch.setattr("yinyan.batches.draw_loss_negatives", spy)
+        monkeypatch.setattr("yinyan.training.loop.draw_loss_negatives", spy)
         run(data, batch_size=0, mask_targets=False, epochs=3)
         assert len(drawn) == 3
         assert not torch.equal(drawn[0], drawn[1])
@@ -690,7 +546,7 @@ class TestDecode:
     def test_blocks_do_not_matter(self, data: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
         model = build()
         whole = scores(model, data)[1]
-        monkeypatch.setattr("yinyan.training._BLOCK", 7)
+        monkeypatch.setattr("yinyan.model.scoring._BLOCK", 7)
         assert np.allclose(scores(model, data)[1], whole, atol=1e-6)
         assert whole.dtype == np.float32
         assert whole.shape == (300,)

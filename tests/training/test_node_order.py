@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yinyan import native, ordering
-from yinyan.ordering import local_order
+from yinyan.native import graph_kernels
+from yinyan.training.node_order import local_order
 
 
 def spread(pairs: np.ndarray, order: np.ndarray) -> float:
@@ -23,13 +23,16 @@ def shuffled(pairs: np.ndarray, num_nodes: int) -> np.ndarray:
     return np.random.default_rng(0).permutation(num_nodes)[pairs]
 
 
-@pytest.mark.usefixtures("kernels")
+needs_kernels = pytest.mark.skipif(graph_kernels.library() is None, reason="no compiled kernels")
+
+
+@needs_kernels
 def test_a_path_comes_out_straight() -> None:
     path = shuffled(np.stack([np.arange(99), np.arange(1, 100)], axis=1), 100)
     assert spread(path, local_order(path, 100)) == 1.0
 
 
-@pytest.mark.usefixtures("kernels")
+@needs_kernels
 def test_communities_come_together() -> None:
     rng = np.random.default_rng(1)
     group = rng.integers(50, size=4_000)
@@ -42,10 +45,7 @@ def test_communities_come_together() -> None:
 def test_is_a_permutation(case: tuple[int, list[tuple[int, int]]]) -> None:
     num_nodes, listed = case
     pairs = np.array([pair for pair in listed if pair[0] != pair[1]], dtype=np.int64).reshape(-1, 2)
-    for order in (local_order(pairs, num_nodes), ordering._by_rings(pairs, num_nodes)):
-        assert sorted(order.tolist()) == list(range(num_nodes))
-        linked = np.isin(order, pairs)
-        assert not np.any(np.diff(linked.astype(int)) > 0)  # none with a link after one without
+    assert sorted(local_order(pairs, num_nodes).tolist()) == list(range(num_nodes))
 
 
 @pytest.mark.usefixtures("kernels")
@@ -55,17 +55,16 @@ def test_sides_stay_apart() -> None:
     assert sorted(order[:3].tolist()) == [0, 1, 2]
 
 
-def test_a_graph_of_many_rounds_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "_ROUNDS", 5)
-    path = np.stack([np.arange(99), np.arange(1, 100)], axis=1)
-    assert sorted(ordering._by_rings(path, 100).tolist()) == list(range(100))
+def test_without_kernels_nodes_stay_as_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_kernels, "library", lambda: None)
+    assert local_order(np.array([[0, 4], [1, 3]]), 5).tolist() == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.skipif(native.library() is None, reason="no compiled kernels")
+@needs_kernels
 class TestCommunities:
     @staticmethod
     def rows(pairs: np.ndarray, num_nodes: int) -> tuple[torch.Tensor, torch.Tensor]:
-        indptr, columns, _ = native.symmetric_rows(torch.from_numpy(pairs), num_nodes, places=False)
+        indptr, columns, _ = graph_kernels.symmetric_rows(torch.from_numpy(pairs), num_nodes, places=False)
         return indptr, columns
 
     @staticmethod
@@ -75,18 +74,18 @@ class TestCommunities:
         return np.concatenate([*(one + size * k for k in range(count)), ring])
 
     def test_cliques_in_a_ring_are_told_apart(self) -> None:
-        labels = native.communities(*self.rows(self.cliques(12, 8), 96), largest=1000, rounds=10).view(12, 8)
+        labels = graph_kernels.communities(*self.rows(self.cliques(12, 8), 96), largest=1000, rounds=10).view(12, 8)
         assert bool((labels == labels[:, :1]).all())
         assert labels[:, 0].unique().numel() == 12
 
     @pytest.mark.parametrize("largest", [1, 3, 8, 20])
     def test_none_is_larger_than_allowed(self, largest: int) -> None:
-        labels = native.communities(*self.rows(self.cliques(12, 8), 96), largest=largest, rounds=10)
+        labels = graph_kernels.communities(*self.rows(self.cliques(12, 8), 96), largest=largest, rounds=10)
         assert int(labels.unique(return_counts=True)[1].max()) <= largest
 
     def test_the_walk_goes_ring_by_ring(self) -> None:
         tree = np.array([[k, (k - 1) // 2] for k in range(1, 31)])
-        walk = native.breadth_first(*self.rows(tree, 33)).tolist()
+        walk = graph_kernels.breadth_first(*self.rows(tree, 33)).tolist()
         depth = {15: 0}  # the first leaf: fewest links, lowest number
         for _ in range(31):
             for a, b in [*tree.tolist(), *tree[:, ::-1].tolist()]:

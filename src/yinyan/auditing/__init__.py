@@ -8,19 +8,41 @@ from yinyan.auditing.material import material_of
 from yinyan.auditing.negative_checks import NEGATIVE_CHECKS
 from yinyan.errors import LeakError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.splits import Split
-from yinyan.wording import counted
+from yinyan.splits import Parts, Split
+from yinyan.text import counted
 
 __all__ = ["Audit", "Finding", "audit"]
 
 
 def audit(split: Split | Parts, *, graph: Graph | None = None, raises: bool = True) -> Audit:
-    """Look for leaks in a split, ours or another's.
+    """Look for leaks in a split.
 
-    `graph` says what rows mean in `Parts`: ids, directions, sides and links that no part has. Without it the
-    links are taken to be undirected. A leak raises `LeakError`, unless `raises` is False or the split says in
-    `leaks` that it is meant.
+    Parameters
+    ----------
+    split
+        A `Split`, or `Parts` that somebody else made.
+    graph
+        The graph of `Parts`: ids, directions, sides and edges that no part has. Without it the edges are undirected.
+    raises
+        Whether a leak is an error. A leak that the split declares in `leaks` is none.
+
+    Returns
+    -------
+    Audit
+        What was checked, and what was found.
+
+    Raises
+    ------
+    LeakError
+        If there is a leak, unless `raises` is False.
+    InputError
+        If `split` is of another type, or does not fit the graph.
+
+    Examples
+    --------
+    >>> from yinyan import audit, random_split
+    >>> audit(random_split(graph, seed=0)).leaks
+    ()
     """
     material, log = material_of(split, graph), Log()
     for check in (*LINK_CHECKS, *NEGATIVE_CHECKS):

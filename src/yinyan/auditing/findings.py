@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from yinyan.wording import counted
+from yinyan.text import counted
 
 __all__ = ["Audit", "Finding", "Log", "Severity"]
 
@@ -13,22 +13,29 @@ Severity = Literal["leak", "warning"]
 
 
 class Finding(NamedTuple):
-    """Something wrong with a split: a leak flatters the scores, a warning blurs them."""
+    """A fault of a split: a leak raises the scores, a warning makes them less exact."""
 
     kind: str  # a short name that stays the same
-    severity: Severity
-    count: int  # type: ignore[assignment]  # of pairs; nobody counts the fields of a tuple
-    share: float  # of the pairs that were looked at
+    severity: Severity  # 'leak' or 'warning'
+    count: int  # type: ignore[assignment]  # number of such pairs
+    share: float  # of the pairs that were checked
     example: tuple[Any, Any] | None  # the first such pair, in the caller's ids if they are known
-    words: str  # what, how many, why it matters, cure
+    words: str  # what, how many, why it matters, remedy
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found in a split, and what was looked at."""
+    """What was found in a split, and what was checked; `print` shows it.
 
-    findings: tuple[Finding, ...]
-    checked: tuple[str, ...]
+    Examples
+    --------
+    >>> from yinyan import audit, released_split
+    >>> len(audit(released_split(graph, seed=0)).leaks) > 0
+    True
+    """
+
+    findings: tuple[Finding, ...]  # leaks and warnings
+    checked: tuple[str, ...]  # what was checked, in words
 
     @property
     def leaks(self) -> tuple[Finding, ...]:
@@ -47,7 +54,19 @@ class Audit:
         return "\n".join([head, *lines, "checked:", *(f"- {words}" for words in self.checked)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Plain values for JSON.
+
+        Returns
+        -------
+        dict
+            The number of leaks, the findings, and what was checked.
+
+        Examples
+        --------
+        >>> from yinyan import audit, random_split
+        >>> list(audit(random_split(graph, seed=0)).to_dict())
+        ['leaks', 'findings', 'checked']
+        """
         findings = [{**f._asdict(), "example": None if f.example is None else list(f.example)} for f in self._sorted()]
         return {"leaks": len(self.leaks), "findings": findings, "checked": list(self.checked)}
 

@@ -7,12 +7,12 @@ import numpy as np
 from yinyan.auditing.findings import Log
 from yinyan.auditing.material import NAMES, AnyPairs, Mask, Material, contains, distinct, of_one_node
 from yinyan.graph import Graph
-from yinyan.wording import counted
+from yinyan.text import counted
 
 __all__ = ["LINK_CHECKS"]
 
 _ACROSS = (("valid", "train"), ("test", "train"), ("test", "valid"))
-_TOLD = {"train": "was trained on the answer", "valid": "was chosen by the answer"}
+_USED = {"train": "was trained on the answer", "valid": "was chosen by the answer"}
 _BY_PAIR = "Cure: split unordered pairs, so that all copies of a link share a part."
 
 
@@ -27,7 +27,7 @@ def parts_are_disjoint(material: Material, log: Log) -> None:
             "leak",
             material.tally_marked(pairs, same),
             what=f"{NAMES[later]} links that are {NAMES[earlier]} links too",
-            why=f"The model {_TOLD[earlier]}. {_BY_PAIR}",
+            why=f"The model {_USED[earlier]}. {_BY_PAIR}",
         )
         directed = "Where links are often answered, the reverse gives them away."
         log.found(
@@ -35,7 +35,7 @@ def parts_are_disjoint(material: Material, log: Log) -> None:
             "warning" if material.directed else "leak",
             material.tally(pairs, material.reversed_among(known)),
             what=f"{NAMES[later]} links whose reverse is a {NAMES[earlier]} link",
-            why=f"{directed if material.directed else f'Undirected, that is the same: the model {_TOLD[earlier]}.'} "
+            why=f"{directed if material.directed else f'Undirected, that is the same: the model {_USED[earlier]}.'} "
             f"{_BY_PAIR}",
         )
     sizes = ", ".join(f"{len(pairs):,} {NAMES[part]}" for part, pairs in material.targets.items())
@@ -127,7 +127,7 @@ def past_predicts_future(material: Material, log: Log) -> None:
             "leak",
             material.tally_marked(material.targets[earlier], late),
             what=f"{NAMES[earlier]} links later than the first {NAMES[later]} link",
-            why="The model learns from what came after. Cure: cut the parts at moments in time.",
+            why="The model learns from what came after. Cure: cut the parts at points in time.",
         )
     log.looked(f"times of {counted(sum(map(len, times.values())), 'link')}")
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.splits import Split
+from yinyan.splits import Parts, Split
 
 __all__ = [
     "NAMES",
@@ -49,7 +48,7 @@ class Material:
     targets: Mapping[str, Pairs]
     negatives: Mapping[str, AnyPairs]  # (·, 2), or (p, k, 2): each target's own
     messages: Mapping[str, Pairs]  # what passes messages when a part is scored
-    known: Pairs | None  # what training's sampler of non-links knows
+    known: Pairs | None  # what training's sampler of negatives knows
     temporal: bool = False
 
     @property
@@ -189,7 +188,7 @@ def material_of(split: Split | Parts, graph: Graph | None) -> Material:
 
 def _checked(material: Material) -> Material:
     """Refuse rows that are no nodes: nothing true can be said of such pairs."""
-    for role, by_part in (("links", material.targets), ("non-links", material.negatives)):
+    for role, by_part in (("links", material.targets), ("negatives", material.negatives)):
         for part, pairs in by_part.items():
             if pairs.size and not 0 <= pairs.min() <= pairs.max() < material.num_nodes:
                 raise InputError(

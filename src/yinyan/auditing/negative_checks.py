@@ -1,4 +1,4 @@
-"""Leaks through non-links: known answers, easy ones and wrong ones."""
+"""Leaks through negatives: known answers, easy ones and wrong ones."""
 
 from __future__ import annotations
 
@@ -12,32 +12,33 @@ from yinyan.auditing.material import NAMES, AnyPairs, Mask, Material, Tally, con
 __all__ = ["NEGATIVE_CHECKS"]
 
 _ENOUGH = 10.0  # expected hits of which none comes by chance once in 22,000
-_EASY, _RARE = 0.5, 0.1  # shares of non-links and of links that touch a node without messages
-_DRAW = "Cure: draw training's non-links knowing the training links only."
+_EASY, _RARE = 0.5, 0.1  # shares of negatives and of links that touch a node without messages
+_DRAW = "Cure: draw training negatives with the training links as the only known links."
 
 
 def sampler_is_ignorant(material: Material, log: Log) -> None:
-    """Training's non-links are drawn without knowledge of the held-out links."""
+    """Training's negatives are drawn without knowledge of the held-out links."""
     train = material.target_keys["train"]
     if material.known is not None:
         known = distinct(material.keys(material.known))
+        beyond_training = known[~contains(train, known)]
         for part in ("valid", "test"):
             log.found(
                 "sampler-knows",
                 "leak",
-                material.tally(material.targets[part], material.among(np.setdiff1d(known, train))),
-                what=f"{NAMES[part]} links that training's sampler of non-links avoids",
-                why=f"A pair that is never drawn as a non-link is a link: the model learns that. {_DRAW}",
+                material.tally(material.targets[part], material.among(beyond_training)),
+                what=f"{NAMES[part]} links that training's sampler of negatives avoids",
+                why=f"A pair that is never drawn as a negative is a link: the model learns that. {_DRAW}",
             )
-        log.looked(f"the {len(known):,} links that training's sampler of non-links avoids")
+        log.looked(f"the {len(known):,} links that training's sampler of negatives avoids")
     elif "train" in material.negatives:
         _test_of_avoidance(material, log)
     else:
-        log.looked("training non-links: the split brings none")
+        log.looked("training negatives: the split brings none")
 
 
 def _test_of_avoidance(material: Material, log: Log) -> None:
-    """Uniform non-links of the training graph hit held-out links at times; if none does, they were avoided."""
+    """Uniform negatives of the training graph hit held-out links at times; if none does, they were avoided."""
     train = material.target_keys["train"]
     drawn = material.keys(material.negatives["train"].reshape(-1, 2))
     possible = max(1, material.num_possible - len(train))
@@ -50,18 +51,18 @@ def _test_of_avoidance(material: Material, log: Log) -> None:
             continue
         decided, name = True, NAMES.get(part, part)
         hits = int(contains(keys, drawn).sum())
-        log.looked(f"{len(drawn):,} training non-links hit {hits:,} {name} links; chance would hit {expected:.1f}")
+        log.looked(f"{len(drawn):,} training negatives hit {hits:,} {name} links; chance would hit {expected:.1f}")
         log.found(
             "sampler-avoids",
             "leak",
             (0 if hits else len(keys), len(keys), None),
-            what=f"{name} links that no training non-link hits, where chance would hit {expected:.0f} "
+            what=f"{name} links that no training negative hits, where chance would hit {expected:.0f} "
             f"(probability {math.exp(-expected):.1g})",
-            why=f"They were avoided: a pair that is never a non-link is a link, and the model learns that. {_DRAW}",
+            why=f"They were avoided: a pair that is never a negative is a link, and the model learns that. {_DRAW}",
         )
     if not decided:
         log.looked(
-            f"whether {len(drawn):,} training non-links avoid held-out links: too few to tell (chance would hit "
+            f"whether {len(drawn):,} training negatives avoid held-out links: too few for a test (chance would hit "
             f"{len(drawn) * len(held['held-out']) / possible:.1f}, {_ENOUGH:.0f} are needed)"
         )
 
@@ -74,33 +75,33 @@ def non_links_are_none(material: Material, log: Log) -> None:
             "mislabelled",
             "warning",
             material.tally(pairs, material.among(true)),
-            what=f"{NAMES[part]} non-links that are {'training links' if part == 'train' else 'links'}",
+            what=f"{NAMES[part]} negatives that are {'training links' if part == 'train' else 'links'}",
             why="Their label is wrong: a good model is punished for them. Cure: drop them, or draw others.",
         )
         log.found(
             "self-pairs",
             "warning",
             material.tally(pairs, of_one_node),
-            what=f"{NAMES[part]} non-links of a node with itself",
-            why="They can be told without learning. Cure: drop them.",
+            what=f"{NAMES[part]} negatives of a node with itself",
+            why="They can be recognised without learning. Cure: drop them.",
         )
         log.found(
             "doubled-negatives",
             "warning",
             _repeats(material, pairs),
-            what=f"{NAMES[part]} non-links that repeat another" + (" of the same link" if pairs.ndim == 3 else ""),
-            why="Some non-links weigh more than others. Cure: keep each pair once.",
+            what=f"{NAMES[part]} negatives that repeat another" + (" of the same link" if pairs.ndim == 3 else ""),
+            why="Some negatives weigh more than others. Cure: keep each pair once.",
         )
         if material.one_sided is not None:
             log.found(
                 "easy-side",
                 "leak" if part != "train" else "warning",
                 material.tally(pairs, material.one_sided),
-                what=f"{NAMES[part]} non-links within one side of the bipartite graph",
-                why="They can be told without learning. Cure: draw non-links between the two sides.",
+                what=f"{NAMES[part]} negatives within one side of the bipartite graph",
+                why="They can be recognised without learning. Cure: draw negatives between the two sides.",
             )
     sizes = ", ".join(f"{pairs.size // 2:,} {NAMES[part]}" for part, pairs in material.negatives.items())
-    log.looked(f"non-links that are links, repeated or trivial: {sizes or 'the split brings none'}")
+    log.looked(f"negatives that are links, repeated or trivial: {sizes or 'the split brings none'}")
 
 
 def _repeats(material: Material, pairs: AnyPairs) -> Tally:
@@ -117,7 +118,7 @@ def _repeats(material: Material, pairs: AnyPairs) -> Tally:
 
 
 def non_links_are_apart(material: Material, log: Log) -> None:
-    """The non-links of two parts differ."""
+    """The negatives of two parts differ."""
     for later, earlier in (("valid", "train"), ("test", "train"), ("test", "valid")):
         if later not in material.negatives or earlier not in material.negatives:
             continue
@@ -132,15 +133,15 @@ def non_links_are_apart(material: Material, log: Log) -> None:
             "shared-negatives",
             "leak" if beyond and earlier == "train" else "warning",
             tally,
-            what=f"{NAMES[later]} non-links that are {NAMES[earlier]} non-links too (chance explains {chance:.1f})",
-            why=f"The model {'was told what they are' if earlier == 'train' else 'was chosen by them'}. "
-            "Cure: draw the parts' non-links apart.",
+            what=f"{NAMES[later]} negatives that are {NAMES[earlier]} negatives too (chance explains {chance:.1f})",
+            why=f"The model {'was trained on them' if earlier == 'train' else 'was chosen by them'}. "
+            "Cure: draw the parts' negatives apart.",
         )
-        log.looked(f"non-links of {NAMES[earlier]} among those of {NAMES[later]}")
+        log.looked(f"negatives of {NAMES[earlier]} among those of {NAMES[later]}")
 
 
 def own_negatives_are_own(material: Material, log: Log) -> None:
-    """A link's own non-links share an end with it and are not the link itself."""
+    """A link's own negatives share an end with it and are not the link itself."""
     for part, pairs in material.negatives.items():
         if pairs.ndim != 3:
             continue
@@ -159,22 +160,22 @@ def own_negatives_are_own(material: Material, log: Log) -> None:
             "own-positive",
             "warning",
             material.tally_rows(pairs, is_it),
-            what=f"own non-links that are the {NAMES[part]} link itself",
+            what=f"own negatives that are the {NAMES[part]} link itself",
             why="The link competes with itself, and ties. Cure: draw them anew.",
         )
         log.found(
             "stranger-negatives",
             "warning",
             material.tally_rows(pairs, is_far),
-            what=f"own non-links that share no end with their {NAMES[part]} link",
-            why="The ranking is no longer one of a node's partners. Cure: keep one end of the link in each of its "
-            "non-links, and links and non-links in one order.",
+            what=f"own negatives that share no end with their {NAMES[part]} link",
+            why="The ranking is no longer among the candidates of one node. Cure: keep one end of the link in each "
+            "of its negatives, and links and negatives in one order.",
         )
-        log.looked(f"own non-links of {len(links):,} {NAMES[part]} links: {pairs.shape[1]:,} each")
+        log.looked(f"own negatives of {len(links):,} {NAMES[part]} links: {pairs.shape[1]:,} each")
 
 
 def degree_tells_nothing(material: Material, log: Log) -> None:
-    """Nodes without messages do not give non-links away."""
+    """Nodes without messages do not give negatives away."""
     linked = np.zeros(material.num_nodes, dtype=np.bool_)
     linked[material.messages.get("test", material.targets["train"]).reshape(-1)] = True
     if "test" not in material.negatives or not len(material.targets["test"]) or not material.negatives["test"].size:
@@ -190,10 +191,10 @@ def degree_tells_nothing(material: Material, log: Log) -> None:
             "easy-degree",
             "warning",
             false,
-            what=f"test non-links at a node without any message link ({true[0] / true[1]:.1%} of the test links are)",
-            why="Whether a node has links at all tells most non-links. Cure: draw them among nodes that have links.",
+            what=f"test negatives at a node without any message link ({true[0] / true[1]:.1%} of the test links are)",
+            why="Nodes without links give most negatives away. Cure: draw them among nodes that have links.",
         )
-    log.looked("nodes without messages: whether they give test non-links away")
+    log.looked("nodes without messages: whether they give test negatives away")
 
 
 NEGATIVE_CHECKS = (

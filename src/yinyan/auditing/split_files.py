@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from yinyan.columns import find_column, guess_edge_columns
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.tables import TableSource, open_table
+from yinyan.graph.columns import find_column, guess_edge_columns
+from yinyan.graph.tables import TableSource, open_table
+from yinyan.splits import Parts
 
 __all__ = ["NAMING", "SplitFolder", "read_split_folder"]
 
@@ -52,7 +52,7 @@ class _Entry(NamedTuple):
     name: str  # what messages call it
     part: str
     negative: bool
-    special: bool  # each link's own non-links, which are taken before shared ones
+    special: bool  # each link's own negatives, which are taken before shared ones
     load: Callable[[], Values]
 
 
@@ -97,7 +97,7 @@ def _choose(entries: list[_Entry]) -> tuple[_Entry | None, list[_Entry]]:
     best = [entry for entry in entries if entry.special] or entries
     if len(best) > 1:
         names = " and ".join(f"'{entry.name}'" for entry in best)
-        what = f"{best[0].part} {'non-links' if best[0].negative else 'links'}"
+        what = f"{best[0].part} {'negatives' if best[0].negative else 'links'}"
         raise InputError(f"the {what} are given more than once, by {names}: move all but one out of the folder")
     return (best[0] if best else None), [entry for entry in entries if entry not in best]
 
@@ -167,7 +167,7 @@ def _columns(table: TableSource, label: str | None, value: str) -> Values:
         labels = pc.utf8_trim_whitespace(rows[label].cast(pa.string()))
         known = pc.is_in(labels, value_set=pa.array(["0", "1"]))
         if not pc.all(known).as_py():
-            raise InputError(f"{table.label} needs 0 or 1 in each row of column {label!r}: 1 is a link, 0 a non-link")
+            raise InputError(f"{table.label} needs 0 or 1 in each row of column {label!r}: 1 is a link, 0 a negative")
         rows = rows.filter(pc.equal(labels, value))
     return rows[first].combine_chunks(), rows[second].combine_chunks()
 
@@ -245,7 +245,7 @@ def _paired(entry: _Entry, array: NDArray[Any]) -> NDArray[Any]:
         array = array.T  # as PyTorch Geometric writes them
     shared = array.ndim == 2 or (array.ndim == 3 and entry.negative and entry.part != "train")
     if not shared or array.shape[-1] != 2 or array.dtype.kind not in "iuU":
-        own = ", or (links, non-links, 2)" if entry.negative and entry.part != "train" else ""
+        own = ", or (links, negatives, 2)" if entry.negative and entry.part != "train" else ""
         raise InputError(
             f"'{entry.name}' needs to be an array of ids of shape (pairs, 2){own} "
             f"(got {array.dtype}, shape {array.shape})"

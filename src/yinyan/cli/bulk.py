@@ -12,14 +12,14 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from yinyan.columns import find_column, guess_edge_columns
 from yinyan.errors import InputError, StoppedError, StoreError
 from yinyan.files import atomic_path, write_error, write_text
-from yinyan.fitting import graph_fingerprint
+from yinyan.graph.columns import find_column, guess_edge_columns
+from yinyan.graph.tables import read_table, write_parquet
 from yinyan.predictor import LinkPredictor
 from yinyan.results import Id
 from yinyan.retrieval.index import Index
-from yinyan.tables import read_table, write_parquet
+from yinyan.training.fingerprints import graph_fingerprint
 
 __all__ = ["candidates", "check_rows_file", "pairs_of", "recommend_all", "write_rows"]
 

@@ -9,32 +9,37 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import typer
 
-from yinyan.bulk import recommend_all as stream_all
-from yinyan.bulk import write_rows
-from yinyan.errors import MissingExtraError, StoppedError, StoreError
+from yinyan.cli.bulk import recommend_all as stream_all
+from yinyan.cli.bulk import write_rows
+from yinyan.errors import StoppedError, StoreError
 from yinyan.files import write_text
-from yinyan.fitting import Fitted, Hooks, graph_fingerprint
-from yinyan.flags import TableFlags
 from yinyan.graph import Graph
-from yinyan.peers.registry import method
+from yinyan.graph.table_options import TableOptions
+from yinyan.model.fitted import EpochRecord, Fitted
+from yinyan.model.tensors import pick_device
 from yinyan.predictor import LinkPredictor
 from yinyan.progress import Checkpoints, JsonLines, Progress, interruptible, make_folder
-from yinyan.protocol import Evaluation, SeedResult, evaluate_seed
 from yinyan.results import Id, Recommendations, text_table
 from yinyan.retrieval.index import Index
 from yinyan.settings import Settings, read_settings
 from yinyan.store import check_target
-from yinyan.tensors import pick_device
-from yinyan.training import EpochRecord
-from yinyan.wording import counted
+from yinyan.text import counted
+from yinyan.training.fingerprints import graph_fingerprint
+from yinyan.training.hooks import Hooks
+
+if TYPE_CHECKING:
+    from yinyan.evaluation import Evaluation, Ranking
+
+_TOPICS = ("graph", "columns", "model", "training", "memory")
 
 __all__ = [
     "Plan",
+    "aligned",
     "check_outputs",
     "deliver",
     "facts",
@@ -49,6 +54,7 @@ __all__ = [
     "recommend_all",
     "run_evaluation",
     "run_fit",
+    "show_graph",
 ]
 
 
@@ -61,6 +67,7 @@ class Plan:
     seeds: tuple[int, ...]
     peers: tuple[str, ...]
     resume: bool
+    ranking: Ranking | None = None
 
 
 def check_outputs(model: Path | None, report: Path | None) -> None:
@@ -68,10 +75,6 @@ def check_outputs(model: Path | None, report: Path | None) -> None:
     if model is not None:
         check_target(model)
     if report is not None:
-        from importlib.util import find_spec
-
-        if find_spec("matplotlib") is None:
-            raise MissingExtraError("--report draws with matplotlib: pip install 'yinyan[plots]'")
         if report.is_dir():
             raise StoreError(f"--report needs the name of a file: '{report}' is a directory")
         make_folder(report.parent, report)
@@ -79,17 +82,34 @@ def check_outputs(model: Path | None, report: Path | None) -> None:
 
 def names(text: str) -> tuple[str, ...]:
     """Methods from 'cn,aa,ra'; an unknown one is refused at once."""
+    from yinyan.peers.registry import method
+
     chosen = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for name in chosen:
         method(name)
     return chosen
 
 
-def read_graph(links: Path, table: TableFlags, progress: Progress) -> Graph:
-    """The graph of the tables, described aloud."""
-    graph = Graph.from_table(links, **table.graph_options())
-    progress.note(f"{links.name}: {graph.describe()}")
+def read_graph(edges: Path, table: TableOptions, progress: Progress) -> Graph:
+    """The graph of the tables, described in the notes."""
+    graph = Graph.from_table(edges, **vars(table))
+    show_graph(graph, progress)
     return graph
+
+
+def show_graph(graph: Graph, progress: Progress) -> None:
+    """One line on the graph, and one for each note."""
+    summary = graph.describe().splitlines()[0]
+    for note in (f"graph: {summary}", *graph.notes):
+        progress.note(aligned(note))
+
+
+def aligned(note: str) -> str:
+    """'model: three steps' with the topic in a column of its own; other notes are of the topic 'note'."""
+    topic, colon, text = note.partition(": ")
+    if not colon or topic not in _TOPICS:
+        topic, text = "note", note
+    return f"{topic:<10} {text}"
 
 
 def predictor(
@@ -125,17 +145,26 @@ def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *
     spread = model.fitted_.metrics.get("score_spread")
     if spread is not None:
         progress.note(
-            f"scores move by {spread:.1%} of their spread with the negative sample (--inference-samples averages)"
+            f"scores vary by {spread:.1%} of their spread with the sampled negatives "
+            "(--set training.inference_samples=4 averages over four samples)"
         )
 
 
 def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Progress) -> Evaluation:
-    """One result a seed; after Ctrl-C, finished seeds and the state of the running one are kept for --resume."""
+    """One result per seed; after Ctrl-C, finished seeds and the state of the running one are kept for --resume."""
+    from yinyan.evaluation import Evaluation, SeedResult, evaluate_seed  # whoever only asks imports no training
+
     folder = Path(f"{plan.dataset}.evaluation.checkpoint")
-    marks = (graph_fingerprint(graph), plan.protocol, plan.peers, repr(model.get_params(deep=False) | {"seed": None}))
+    marks = (
+        graph_fingerprint(graph),
+        plan.protocol,
+        plan.peers,
+        repr(plan.ranking),
+        repr(model.get_params(deep=False) | {"seed": None}),
+    )
     digest = hashlib.blake2b(repr(marks).encode(), digest_size=8).hexdigest()
     results: list[SeedResult] = []
-    tell = _once(progress.note)  # every seed makes the same choices
+    tell = _once(lambda text: progress.note(aligned(text)))  # every seed has the same model
     checkpoints = Checkpoints(folder, resume=plan.resume, run=digest, say=progress.note)
     with checkpoints, interruptible(progress.note) as should_stop:
         for seed in plan.seeds:
@@ -143,23 +172,32 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
             # the last seed runs again if need be, so that there is a model to draw
             if done.exists() and (seed != plan.seeds[-1] or any(r.model for r in results)):
                 kept = json.loads(done.read_text(encoding="utf-8"))
-                results.append(SeedResult(seed, kept["metrics"], kept["peers"]))
-                tell(f"seed {seed}: figures kept from the stopped run")
+                results.append(SeedResult(seed, kept["metrics"], kept["peers"], kept["found"]))
+                progress.note(f"seed {seed}: figures kept from the stopped run")
                 continue
 
             def hooks(what: str, seed: int = seed) -> Hooks:
                 progress.finish()
                 state = folder / f"{digest}-seed-{seed}-{what}.safetensors"
-                return _hooks(progress, f"{what}, seed {seed}, epoch", should_stop, state, resume=True, tell=tell)
+                title = f"{what}, seed {seed}, epoch"
+                spoken = tell if what == "yinyan" else lambda text: None  # peers have their names only
+                return _hooks(progress, title, should_stop, state, resume=True, tell=spoken)
 
             try:
                 result = evaluate_seed(
-                    graph, protocol=plan.protocol, seed=seed, peers=plan.peers, model=model, hooks=hooks
+                    graph,
+                    protocol=plan.protocol,
+                    seed=seed,
+                    peers=plan.peers,
+                    model=model,
+                    hooks=hooks,
+                    ranking=plan.ranking,
                 )
             finally:
                 progress.finish()
             results.append(result)
-            write_text(done, json.dumps({"metrics": result.metrics, "peers": result.peers}))
+            kept = {"metrics": result.metrics, "peers": result.peers, "found": result.found}
+            write_text(done, json.dumps(kept))
     return Evaluation(plan.dataset, plan.protocol, tuple(results))
 
 
@@ -211,15 +249,15 @@ def print_fit(fitted: Fitted, out: Path, report: Path | None, *, as_json: bool) 
         return
     figures = ", ".join(f"{name} {value:.4f}" for name, value in fitted.metrics.items() if name != "score_spread")
     weights = f"weights of epoch {fitted.best_epoch} of {len(fitted.history)}"
-    typer.echo(f"validation on {counted(len(fitted.valid_scores[0]), 'held-out link')}, {weights}: {figures}")
+    typer.echo(f"validation on {counted(len(fitted.valid_scores[0]), 'held-out edge')}, {weights}: {figures}")
     typer.echo(f"saved the model in '{out}'" + (f", the report in '{report}'" if report else ""))
     node = str(fitted.graph.ids[0])
     asked = shlex.join(["yinyan", "recommend", str(out), *(["--"] if node.startswith("-") else []), node])
-    typer.echo(f"next: {asked}, or yinyan evaluate with the same table and flags for test figures")
+    typer.echo(f"next: {asked}, or yinyan evaluate with the same table and options for test figures")
 
 
 def facts(fitted: Fitted) -> dict[str, Any]:
-    """What there is to know of a model, for JSON."""
+    """Facts about a model, for JSON."""
     return {
         "nodes": fitted.graph.num_nodes,
         "links": fitted.graph.num_edges,
@@ -231,15 +269,22 @@ def facts(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def print_links(found: Recommendations, *, as_json: bool) -> None:
-    """Recommended links, all of them: the repr of a long answer leaves some out."""
+def print_links(
+    found: Recommendations,
+    *,
+    as_json: bool,
+    empty: str = "no links to recommend: every candidate is a neighbour already",
+) -> None:
+    """All rows of an answer, with probabilities if there are any: the repr of a long answer leaves some out."""
+    chances = [{}] * len(found) if found.probabilities is None else [{"probability": p} for p in found.probabilities]
+    rows = [{**row._asdict(), **chance} for row, chance in zip(found, chances, strict=True)]
     if as_json:
-        print_json([row._asdict() for row in found])
-    elif not len(found):
-        typer.echo("no links to recommend: there is no candidate that is not linked already")
+        print_json(rows)
+    elif not rows:
+        typer.echo(empty)
     else:
-        rows = [[str(a), str(b), f"{score:.3f}", str(rank)] for a, b, score, rank in found]
-        typer.echo(text_table(["source", "target", "score", "rank"], rows, right=(2, 3)))
+        cells = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+        typer.echo(text_table(list(rows[0]), cells, right=(2, 3, 4)))
 
 
 def print_scores(
@@ -268,7 +313,7 @@ def _say_written(count: int, out: Path, *, as_json: bool) -> None:
 
 
 def _once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """`say`, deaf to what it has said before."""
+    """`say`, once for each text."""
     said: set[str] = set()
 
     def tell(text: str) -> None:
@@ -289,11 +334,11 @@ def _hooks(
     tell: Callable[[str], None] | None = None,
 ) -> Hooks:
     def on_epoch(record: EpochRecord) -> None:
-        hits = "" if record.hits is None else f", hits@10% {record.hits:.3f}, auc {record.auc:.3f}"
+        hits = "" if record.hits is None else f"   valid hits@10% {record.hits:.3f}   auc {record.auc:.3f}"
         progress.advance(record.epoch, f"loss {record.loss:.3f}{hits}")
 
     return Hooks(
-        tell=tell or progress.note,
+        tell=tell or (lambda text: progress.note(aligned(text))),
         on_start=lambda epochs, done: progress.start(title, epochs, done),
         on_epoch=on_epoch,
         should_stop=should_stop,

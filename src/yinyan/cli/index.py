@@ -7,32 +7,36 @@ from typing import Annotated
 
 import typer
 
-from yinyan import flags
+from yinyan.cli import flags
 from yinyan.errors import InputError
 from yinyan.progress import interruptible, show_progress
 
-__all__ = ["index", "mine"]
+__all__ = ["best_links", "index", "mine"]
 
 
 def index(
     model: flags.Model,
     *,
-    kind: Annotated[str, typer.Option(help="auto, exact, mips or flashlight")] = "auto",
-    recall: Annotated[float, typer.Option(help="share of the exact answer to be found")] = 0.98,
-    milliseconds: Annotated[float | None, typer.Option(help="time of a node at most")] = None,
-    megabytes: Annotated[float | None, typer.Option(help="size at most, beside the embeddings")] = None,
-    k: Annotated[int, typer.Option("-k", help="links a node that recall is measured for")] = 100,
+    kind: Annotated[str, typer.Option(help="kind of index: auto, exact, mips or flashlight")] = "auto",
+    recall: Annotated[float, typer.Option(help="minimum share of the exact top k that it finds")] = 0.98,
+    milliseconds: Annotated[
+        float | None, typer.Option(help="maximum milliseconds per query (default: no limit)")
+    ] = None,
+    megabytes: Annotated[
+        float | None, typer.Option(help="maximum size in MB, without the embeddings (default: no limit)")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="number of links per node for which recall is measured")] = 100,
     seed: flags.Seed = 0,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Build an index of a saved model, measure its recall, and keep it in the model's directory."""
-    from yinyan import shell
+    """Build an index of a saved model, measure its recall, save it with the model."""
+    from yinyan.cli import common
 
     if kind not in ("auto", "exact", "mips", "flashlight"):
         raise InputError(f"--kind needs to be auto, exact, mips or flashlight (got {kind!r})")
     progress = show_progress(quiet=quiet)
-    made = shell.load(model, "cpu").index(
+    made = common.load(model, "cpu").index(
         kind,  # type: ignore[arg-type]
         recall=recall,
         milliseconds=milliseconds,
@@ -42,7 +46,41 @@ def index(
         tell=progress.note,
     )
     made.save(model)
-    shell.print_json(made.metadata.to_dict()) if as_json else typer.echo(str(made.metadata))
+    common.print_json(made.metadata.to_dict()) if as_json else typer.echo(str(made.metadata))
+
+
+def best_links(
+    model: flags.Model,
+    *,
+    k: Annotated[int, typer.Option("-k", help="maximum number of links")] = 100,
+    by_index: Annotated[
+        bool, typer.Option("--index", help="use the index that yinyan index built (default: exact search)")
+    ] = False,
+    out: flags.RowsFile = None,
+    device: flags.Device = "auto",
+    as_json: flags.AsJson = False,
+    quiet: flags.Quiet = False,
+) -> None:
+    """Recommend the best new links of the whole graph."""
+    from yinyan.cli import common
+    from yinyan.cli.bulk import check_rows_file
+
+    if out is not None:
+        check_rows_file(Path(out))
+    predictor, progress = common.load(model, device), show_progress(quiet=quiet)
+    built = predictor.load_index(model) if by_index else None
+    progress.start("nodes", predictor.graph_.num_nodes, 0)
+    try:
+        with interruptible(progress.note) as should_stop:
+            found = predictor.best_links(
+                k, index=built, on_progress=lambda done, total: progress.advance(done), should_stop=should_stop
+            )
+    finally:
+        progress.finish()
+    if out is not None:
+        common.deliver(found.to_arrow(), out, as_json=as_json)
+    else:
+        common.print_links(found, as_json=as_json)
 
 
 def mine(
@@ -55,23 +93,5 @@ def mine(
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Name the best new links of the whole graph."""
-    from yinyan import shell
-    from yinyan.bulk import check_rows_file
-
-    if out is not None:
-        check_rows_file(Path(out))
-    predictor, progress = shell.load(model, device), show_progress(quiet=quiet)
-    built = predictor.load_index(model) if by_index else None
-    progress.start("nodes", predictor.graph_.num_nodes, 0)
-    try:
-        with interruptible(progress.note) as should_stop:
-            found = predictor.best_links(
-                k, index=built, on_progress=lambda done, total: progress.advance(done), should_stop=should_stop
-            )
-    finally:
-        progress.finish()
-    if out is not None:
-        shell.deliver(found.to_arrow(), out, as_json=as_json)
-    else:
-        shell.print_links(found, as_json=as_json)
+    """Find the best new links of the whole graph: the old name of best-links."""
+    best_links(model, k=k, by_index=by_index, out=out, device=device, as_json=as_json, quiet=quiet)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yinyan import flags
+from yinyan.cli import flags
+from yinyan.cli.flags import with_table
 from yinyan.errors import InputError
-from yinyan.flags import TableFlags, with_table
+from yinyan.graph.table_options import TableOptions
 from yinyan.progress import Progress, interruptible, show_progress
 
 if TYPE_CHECKING:
@@ -22,56 +23,57 @@ __all__ = ["audit", "datasets", "methods", "reproduce"]
 @with_table
 def audit(
     edges: flags.Edges,
-    split: Annotated[Path, typer.Argument(help="folder of train, valid and test files, _pos and _neg or plain")],
+    split: Annotated[Path, typer.Argument(help="folder of train, valid and test files")],
     *,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
-    table: TableFlags,
+    table: TableOptions,
 ) -> None:
-    """Look for leaks in a split that somebody made; fails if there are any."""
-    from yinyan import shell
+    """Search a split for leaks; exit with 1 if there are any."""
     from yinyan.auditing import audit as look_at
-    from yinyan.auditing.files import read_split_folder
+    from yinyan.auditing.split_files import read_split_folder
+    from yinyan.cli import common
 
     progress = show_progress(quiet=quiet)
-    graph = shell.read_graph(edges, table, progress)
-    prefixes = table.graph_options()["prefixes"]
-    folder = read_split_folder(split, graph, prefixes=prefixes, encoding=table.encoding)
+    graph = common.read_graph(edges, table, progress)
+    folder = read_split_folder(split, graph, prefixes=table.prefixes, encoding=table.encoding)
     for note in folder.notes:
-        progress.note(note)
+        progress.note(common.aligned(note))
     found = look_at(folder.parts, graph=graph, raises=False)
-    shell.print_json(found.to_dict()) if as_json else typer.echo(str(found))
+    common.print_json(found.to_dict()) if as_json else typer.echo(str(found))
     if found.leaks:
         raise typer.Exit(1)
 
 
 def reproduce(
     recipes: Annotated[
-        list[str] | None, typer.Argument(help="tables, as --list names them", show_default=False)
+        list[str] | None, typer.Argument(help="tables, by their names in --list", show_default=False)
     ] = None,
     *,
-    list_all: Annotated[bool, typer.Option("--list", help="name every table and figure, and what was run")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="all that need no GPU")] = False,
-    smoke: Annotated[bool, typer.Option("--smoke", help="on small stand-ins: does every recipe run?")] = False,
+    list_all: Annotated[
+        bool, typer.Option("--list", help="list every table and figure, and its finished runs")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", help="run all tables that need no GPU")] = False,
+    smoke: Annotated[
+        bool, typer.Option("--smoke", help="run on small synthetic graphs, as a test of the recipes")
+    ] = False,
     data: Annotated[
-        str | None, typer.Option("--data", "--dataset", help="only these data sets, such as cora,citeseer")
+        str | None, typer.Option("--data", "--dataset", help="data sets to run, such as cora,citeseer (default: all)")
     ] = None,
-    protocol: Annotated[str | None, typer.Option(help="only this protocol, such as clean")] = None,
-    seeds: Annotated[int | None, typer.Option(help="fewer or more seeds than the recipe says", min=1)] = None,
-    workers: Annotated[int, typer.Option(help="runs at a time, one thread each if several", min=1)] = 1,
-    pages_only: Annotated[bool, typer.Option("--pages", help="run nothing, write pages of what was run")] = False,
-    out: Annotated[Path, typer.Option(help="folder for pages and results; finished runs there are kept")] = Path(
-        "results"
-    ),
+    protocol: Annotated[str | None, typer.Option(help="protocol to run, such as clean (default: all)")] = None,
+    seeds: Annotated[int | None, typer.Option(help="number of seeds (default: the recipe's)", min=1)] = None,
+    workers: Annotated[int, typer.Option(help="number of parallel runs, one thread each if several", min=1)] = 1,
+    pages_only: Annotated[bool, typer.Option("--pages", help="write the pages of finished runs, run nothing")] = False,
+    out: Annotated[Path, typer.Option(help="folder for pages and results; finished runs are reused")] = Path("results"),
     device: flags.Device = "cpu",
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Make the paper's tables again, the published value beside ours under each protocol.
+    """Reproduce the paper's tables: published values next to ours, under each protocol.
 
-    --json names the pages; where one row of one data set under one protocol was asked for, it prints its figures.
+    --json prints the paths of the pages, or the figures if one row, one data set and one protocol are chosen.
     """
-    from yinyan import shell
+    from yinyan.cli import common
     from yinyan.reproduce import Job, kept_results
     from yinyan.reproduce.pages import recipe_list, write_index, write_pages
     from yinyan.reproduce.tables import spread_over_seeds
@@ -90,7 +92,7 @@ def reproduce(
         write_index(job)
     if as_json:
         pages_made = {name: [str(path) for path in paths] for name, paths in pages.items()}
-        shell.print_json(spread_over_seeds(kept_results(cells, job)) or pages_made)
+        common.print_json(spread_over_seeds(kept_results(cells, job)) or pages_made)
         return
     for paths in pages.values():
         typer.echo(paths[0].read_text(encoding="utf-8"))
@@ -98,26 +100,29 @@ def reproduce(
 
 
 def methods(*, as_json: flags.AsJson = False) -> None:
-    """List the methods of the harness."""
-    from yinyan.peers.registry import METHODS
+    """List the methods that evaluate compares: ours and the peers."""
+    from yinyan.peers.registry import METHODS, PEERS
+    from yinyan.text import counted
 
     rows = [(name, card.family, card.words) for name, card in METHODS.items()]
     _print_rows(("method", "family", "words"), rows, as_json=as_json)
+    if not as_json:
+        typer.echo(f"\n{counted(len(PEERS), 'peer')}, {len(METHODS) - len(PEERS)} variants of ours")
 
 
 def datasets(*, as_json: flags.AsJson = False) -> None:
-    """List the data sets that are loaded by name."""
-    from yinyan import shell
+    """List the data sets that can be loaded by name."""
+    from yinyan.cli import common
     from yinyan.datasets import NAMES
 
-    shell.print_json(list(NAMES)) if as_json else typer.echo("\n".join(NAMES))
+    common.print_json(list(NAMES)) if as_json else typer.echo("\n".join(NAMES))
 
 
 def _recipes(names: list[str] | None, *, everything: bool, smoke: bool) -> list[Recipe]:
     from yinyan.reproduce import read_recipe, recipe_names
 
     if not names and not everything and not smoke:
-        raise InputError("name a table (yinyan reproduce --list shows them), or say --all")
+        raise InputError("name a table (yinyan reproduce --list shows them), or pass --all")
     chosen = [read_recipe(name) for name in names or recipe_names()]
     return [recipe for recipe in chosen if names or smoke or not recipe.needs]
 
@@ -161,10 +166,10 @@ def _run(cells: list[Cell], job: Job, workers: int, progress: Progress) -> None:
 
 
 def _print_rows(keys: tuple[str, ...], rows: Iterable[tuple[str, ...]], *, as_json: bool) -> None:
-    from yinyan import shell
+    from yinyan.cli import common
     from yinyan.results import text_table
 
     if as_json:
-        shell.print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        common.print_json([dict(zip(keys, row, strict=True)) for row in rows])
     else:
         typer.echo(text_table(list(keys), [list(row) for row in rows]))

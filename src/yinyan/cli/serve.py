@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from yinyan import flags
+from yinyan.cli import flags
 from yinyan.errors import MissingExtraError
 from yinyan.progress import make_folder, show_progress
 
@@ -21,26 +21,32 @@ __all__ = ["keys", "serve", "serve_demo"]
 def serve(
     model: flags.Model,
     *,
-    host: Annotated[str, typer.Option(help="address to listen at; others than this machine's own need keys")] = (
+    host: Annotated[str, typer.Option(help="address to listen on; addresses of other machines need keys")] = (
         "127.0.0.1"
     ),
-    port: Annotated[int, typer.Option(help="port to listen at", min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(help="processes", min=1)] = 1,
-    api_keys: Annotated[Path | None, typer.Option(help="file of hashed API keys (yinyan keys makes it)")] = None,
+    port: Annotated[int, typer.Option(help="port to listen on", min=0, max=65535)] = 8000,
+    workers: Annotated[int, typer.Option(help="number of processes", min=1)] = 1,
+    api_keys: Annotated[
+        Path | None, typer.Option(help="file of hashed API keys, made by yinyan keys (default: no keys)")
+    ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="refuse changes of the graph")] = False,
-    log: Annotated[Path | None, typer.Option(help="change log (beside the model: MODEL.changes.sqlite)")] = None,
+    log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
     carry_over: Annotated[
-        bool, typer.Option("--carry-over", help="apply a log of another model as far as it fits this one")
+        bool, typer.Option("--carry-over", help="apply the change log of another model where it fits")
     ] = False,
-    labels: Annotated[Path | None, typer.Option(help="table of nodes: an id, a label, columns to show")] = None,
-    label_column: Annotated[str | None, typer.Option(help="its column of labels")] = None,
-    id_column: Annotated[str | None, typer.Option(help="its column of ids")] = None,
-    index: Annotated[str, typer.Option(help="how partners are found: auto, exact, mips or flashlight")] = "auto",
-    at_once: Annotated[int, typer.Option(help="questions a process works on at a time", min=1)] = 2,
-    seconds: Annotated[float, typer.Option(help="for an answer, at most", min=0.1)] = 20.0,
-    access_log: Annotated[Path | None, typer.Option(help="file of JSON lines (else standard error)")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="table of nodes: ids, labels, columns to show (default: none)")
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(help="column of labels in --labels (default: guessed)")] = None,
+    id_column: Annotated[str | None, typer.Option(help="column of ids in --labels (default: guessed)")] = None,
+    index: Annotated[str, typer.Option(help="kind of index: auto, exact, mips or flashlight")] = "auto",
+    at_once: Annotated[int, typer.Option(help="maximum number of simultaneous queries per process", min=1)] = 2,
+    seconds: Annotated[float, typer.Option(help="maximum seconds per query", min=0.1)] = 20.0,
+    access_log: Annotated[
+        Path | None, typer.Option(help="access log, a file of JSON lines (default: standard error)")
+    ] = None,
 ) -> None:
-    """Answer questions over HTTP, follow changes of the graph, and show the explorer."""
+    """Serve a model over HTTP, with updates of the graph and the explorer."""
     Limits, Options, run = _service()  # noqa: N806
 
     def text(path: Path | None) -> str | None:
@@ -67,21 +73,21 @@ def serve(
 
 def serve_demo(
     *,
-    port: Annotated[int, typer.Option(help="port to listen at", min=0, max=65535)] = 8000,
-    folder: Annotated[Path, typer.Option(help="where the model is kept")] = Path("yinyan-demo"),
+    port: Annotated[int, typer.Option(help="port to listen on", min=0, max=65535)] = 8000,
+    folder: Annotated[Path, typer.Option(help="folder for the model")] = Path("yinyan-demo"),
     quiet: flags.Quiet = False,
 ) -> None:
-    """Fit a model of Cora, unless there is one, and show it in the explorer."""
+    """Train a model of Cora, unless there is one, and show it in the explorer."""
     _, Options, run = _service()  # noqa: N806
-    from yinyan import shell
+    from yinyan.cli import common
     from yinyan.datasets.bundled import bundled_cora, cora_subjects
-    from yinyan.tables import write_parquet
+    from yinyan.graph.tables import write_parquet
 
     model, labels = folder / "model", folder / "subjects.parquet"
     if not (model / "manifest.json").exists():
         progress = show_progress(quiet=quiet)
         make_folder(folder, folder)
-        shell.run_fit(shell.predictor(None, {}, seed=0, device="auto"), bundled_cora(), model, progress, resume=False)
+        common.run_fit(common.predictor(None, {}, seed=0, device="auto"), bundled_cora(), model, progress, resume=False)
     write_parquet(cora_subjects(), labels)
     address = f"http://127.0.0.1:{port}"
     typer.echo(f"the explorer is at {address} (Ctrl-C ends it)")
@@ -102,11 +108,11 @@ def _service() -> tuple[Any, Any, Any]:
 
 
 def keys(
-    file: Annotated[Path, typer.Argument(help="file of hashed keys; made if it is not there", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="file of hashed keys; created if missing", show_default=False)],
     *,
-    name: Annotated[str, typer.Option(help="whose key it is, for the access log")] = "default",
+    name: Annotated[str, typer.Option(help="name of the key's owner, for the access log")] = "default",
 ) -> None:
-    """Make an API key: its digest goes to the file, the key itself is printed once."""
+    """Create an API key: store its digest in the file, print the key once."""
     from yinyan.service.keys import add_key
 
     typer.echo(add_key(file, name))

@@ -25,9 +25,25 @@ _SUBJECTS = (  # in the order of the file's numbers, which their known sizes tel
 
 
 def bundled_cora() -> Graph:
-    """Cora: 2,708 papers, 5,278 citations between them (as undirected links), 1,433 words as features.
+    """Cora: 2,708 papers, 5,278 citations between them as undirected edges, 1,433 words as features.
 
-    The papers' subjects, which are in the file too, are labels: the model does not see them.
+    The subjects of the papers, which are in the file too, are labels: they are no features.
+
+    Returns
+    -------
+    Graph
+        The graph.
+
+    Raises
+    ------
+    MissingExtraError
+        If the extra `demo` is not installed.
+
+    Examples
+    --------
+    >>> from yinyan import datasets
+    >>> datasets.bundled_cora()
+    Graph(undirected, nodes=2,708, edges=5,278, features=1433)
     """
     folder = _folder("cora")
     graph = Graph.from_table(

@@ -9,22 +9,22 @@ import numpy.typing as npt
 
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
+from yinyan.splits import Parts
 
 __all__ = ["Dataset", "Size", "check_size"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A graph and, where its makers fixed one, its split; `notes` says what was dropped or mended."""
+    """A graph, and its fixed split if it comes with one."""
 
-    name: str
-    graph: Graph
-    parts: Parts | None
+    name: str  # as for `load`
+    graph: Graph  # with the edges of all parts
+    parts: Parts | None  # the fixed split
     metric: str  # the usual one: 'hits@20', 'hits@50', 'hits@100' or 'mrr'
-    notes: tuple[str, ...] = ()
-    self_loops: npt.NDArray[np.int64] | None = None  # nodes that the raw data link to themselves
-    leaks: str = ""  # of the fixed split, where its makers know and mean them
+    notes: tuple[str, ...] = ()  # what was dropped or corrected
+    self_loops: npt.NDArray[np.int64] | None = None  # rows of nodes with a self loop in the raw data
+    leaks: str = ""  # known leaks of the fixed split, in words
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.wording import counted
+from yinyan.splits import Parts
+from yinyan.text import counted
 
 __all__ = ["FILES", "HARD_FILES", "read_heart"]
 

@@ -28,11 +28,38 @@ def load(
     download: bool = True,
     progress: Progress | None = None,
 ) -> Dataset:
-    """Load a data set by its name, one of `NAMES`.
+    """Load a data set by its name.
 
-    Its files are looked for in `folder`, or without one in $YINYAN_DATA and then the user's cache. What is
-    missing is downloaded to the folder or the cache, unless `download` is False. `fixed-*` are the splits of the
-    HeaRT benchmark with uniform negatives, `heart-*` the same with their hard ones.
+    `fixed-*` are the splits of the HeaRT benchmark with uniform negatives, `heart-*` the same with hard negatives.
+
+    Parameters
+    ----------
+    name
+        One of `yinyan.datasets.NAMES`.
+    folder
+        The folder of the files; $YINYAN_DATA, and then the user's cache, unless given.
+    download
+        Whether missing files are downloaded, to the folder or the cache.
+    progress
+        Shows the progress of a download.
+
+    Returns
+    -------
+    Dataset
+        The graph, its split if it comes with one, and its usual metric.
+
+    Raises
+    ------
+    InputError
+        If there is no such data set or folder, or the files are missing or damaged.
+    MissingExtraError
+        If the data set comes with an extra that is not installed.
+
+    Examples
+    --------
+    >>> from yinyan import datasets
+    >>> datasets.load("lastfm-friends", download=False).graph
+    Graph(undirected, nodes=1,892, edges=12,717, features=None)
     """
     if name not in _READERS:
         near = get_close_matches(str(name), NAMES, n=3, cutoff=0.5)

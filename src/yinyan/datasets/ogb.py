@@ -13,8 +13,8 @@ from yinyan.datasets.dataset import Size
 from yinyan.datasets.ogb_files import read_matrix, read_number, read_part
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.wording import counted
+from yinyan.splits import Parts
+from yinyan.text import counted
 
 __all__ = ["LAYOUTS", "Layout", "read_ogb"]
 

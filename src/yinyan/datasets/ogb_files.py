@@ -59,7 +59,9 @@ def read_part(path: Path, num_nodes: int) -> dict[str, npt.NDArray[Any]]:
     for key in (key for key in ("weight", "year") if key in held):
         values = held[key].reshape(-1)
         if len(values) != len(found["pairs"]) or values.dtype.kind not in "iuf":
-            raise InputError(f"'{path}': {key!r} needs a number a pair (got {values.dtype}, shape {held[key].shape})")
+            raise InputError(
+                f"'{path}': {key!r} needs one number per pair (got {values.dtype}, shape {held[key].shape})"
+            )
         found[key] = values
     return found
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from yinyan.datasets.dataset import Size
 from yinyan.datasets.pickles import SparseRows, read_pickle
 from yinyan.errors import InputError
-from yinyan.feature_matrix import Features, SparseFeatures, is_sparse, sparse_from_entries
 from yinyan.graph import Graph
-from yinyan.wording import counted
+from yinyan.graph.feature_matrix import Features, SparseFeatures, is_sparse, sparse_from_entries
+from yinyan.text import counted
 
 __all__ = ["ENDINGS", "SIZES", "read_planetoid"]
 

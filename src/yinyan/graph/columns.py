@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from yinyan.errors import InputError
-from yinyan.wording import listed
+from yinyan.text import listed
 
 __all__ = [
     "find_column",

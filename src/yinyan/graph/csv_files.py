@@ -16,8 +16,8 @@ from typing import Any, BinaryIO, TextIO, cast
 import pyarrow as pa
 import pyarrow.csv
 
-from yinyan.columns import has_edge_names
 from yinyan.errors import InputError
+from yinyan.graph.columns import has_edge_names
 
 __all__ = ["CsvLayout", "csv_layout", "is_gzip", "read_csv"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from yinyan.errors import InputError
-from yinyan.wording import counted
+from yinyan.text import counted
 
 __all__ = ["MergedEdges", "Rows", "Times", "checked_times", "checked_weights", "merge_edges", "row_name"]
 
@@ -68,7 +68,7 @@ def checked_weights(values: Any, name_of: Callable[[int], str], what: str = "wei
     """Weights as numbers; a missing, infinite or negative one is refused by its row."""
     weights = np.asarray(values)
     if weights.dtype.kind not in "biuf" or weights.ndim != 1:
-        raise InputError(f"{what} needs to be one number an edge (got {weights.dtype}, shape {weights.shape})")
+        raise InputError(f"{what} needs to be one number per edge (got {weights.dtype}, shape {weights.shape})")
     weights = weights.astype(np.float64)
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
@@ -89,7 +89,7 @@ def checked_times(values: Any, name_of: Callable[[int], str], what: str = "time"
             raise InputError(f"{what} is missing in {name_of(int(np.argmax(np.isnat(times))))}")
         return times.astype("datetime64[s]").astype(np.int64)
     if times.dtype.kind not in "iuf" or times.ndim != 1:
-        raise InputError(f"{what} needs to be one number or date an edge (got {times.dtype}, shape {times.shape})")
+        raise InputError(f"{what} needs to be one number or date per edge (got {times.dtype}, shape {times.shape})")
     if times.dtype.kind != "f":
         return times.astype(np.int64)
     times = times.astype(np.float64)

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
-from yinyan.ids import Ids
-from yinyan.tables import typed_column
-from yinyan.wording import counted
+from yinyan.graph.ids import Ids
+from yinyan.graph.tables import typed_column
+from yinyan.text import counted
 
 __all__ = ["ColumnPlan", "Outcome", "column_block", "column_entries", "plan_column"]
 

@@ -16,9 +16,11 @@ __all__ = [
     "SparseFeatures",
     "as_numpy",
     "features_from_matrix",
+    "is_sparse",
     "refuse_not_finite",
     "rows_normalised",
     "sparse_from_entries",
+    "stacked_features",
 ]
 
 _SPARSE_BELOW = 0.15  # share of nonzero entries: from there on a dense product is the faster
@@ -49,7 +51,7 @@ class SparseFeatures:
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are, one a node."""
+        """How many rows there are, one per node."""
         return len(self.indptr) - 1
 
     @property
@@ -92,7 +94,7 @@ def sparse_from_entries(
 
 
 def features_from_matrix(matrix: Any, num_nodes: int) -> Features:
-    """Check a feature matrix of one row a node; with few nonzero entries it becomes sparse.
+    """Check a feature matrix of one row per node; with few nonzero entries it becomes sparse.
 
     Takes numpy arrays, nested lists, scipy sparse matrices, torch tensors (dense or sparse) and
     `SparseFeatures`.
@@ -102,7 +104,7 @@ def features_from_matrix(matrix: Any, num_nodes: int) -> Features:
     if len(shape) != 2:
         raise InputError(f"features need two dimensions, nodes and columns (got shape {shape})")
     if shape[0] != num_nodes:
-        raise InputError(f"features need one row a node: {num_nodes:,} rows (got {shape[0]:,})")
+        raise InputError(f"features need one row per node: {num_nodes:,} rows (got {shape[0]:,})")
     features = _converted(matrix, (shape[0], shape[1]))
     refuse_not_finite(features)
     return features
@@ -181,3 +183,24 @@ def rows_normalised(features: Features) -> Features:
 
 def _inverse(sums: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return np.where(sums != 0, 1.0 / np.where(sums != 0, sums, 1.0), 0.0)
+
+
+def stacked_features(parts: Sequence[Features]) -> Features | None:
+    """Rows of several matrices, one below the other, sparse if the first are; None where there are none."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    if not isinstance(parts[0], SparseFeatures):
+        return np.concatenate([part.to_dense() if isinstance(part, SparseFeatures) else part for part in parts])
+    sparse = [part if isinstance(part, SparseFeatures) else _as_sparse(part) for part in parts]
+    offsets = np.cumsum([0, *(part.indptr[-1] for part in sparse)])
+    return SparseFeatures(
+        np.concatenate([[0], *(part.indptr[1:] + o for part, o in zip(sparse, offsets, strict=False))]),
+        np.concatenate([part.indices for part in sparse]),
+        np.concatenate([part.values for part in sparse]),
+        sparse[0].num_columns,
+    )
+
+
+def _as_sparse(dense: npt.NDArray[np.float32]) -> SparseFeatures:
+    rows, columns = np.nonzero(dense)
+    return sparse_from_entries(rows, columns, dense[rows, columns], dense.shape)

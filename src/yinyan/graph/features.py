@@ -10,16 +10,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from yinyan.columns import find_column
 from yinyan.errors import InputError
-from yinyan.feature_columns import ColumnPlan, column_block, column_entries, plan_column
-from yinyan.feature_matrix import Features, SparseFeatures, features_from_matrix, sparse_from_entries
-from yinyan.ids import Ids
-from yinyan.wording import listed
+from yinyan.graph.columns import find_column
+from yinyan.graph.feature_columns import ColumnPlan, column_block, column_entries, plan_column
+from yinyan.graph.feature_matrix import (
+    Features,
+    SparseFeatures,
+    features_from_matrix,
+    is_sparse,
+    sparse_from_entries,
+    stacked_features,
+)
+from yinyan.graph.ids import Ids
+from yinyan.text import listed
 
-__all__ = ["FeatureEncoder", "Features", "SparseFeatures", "features_from_matrix"]
-
-_SPARSE_BELOW = 0.1  # share of nonzero entries
+__all__ = ["FeatureEncoder", "Features", "SparseFeatures", "features_from_matrix", "stacked_features"]
 
 
 @dataclass(frozen=True)
@@ -27,14 +32,14 @@ class FeatureEncoder:
     """Turns a node table, without its id column, into a feature matrix, always in the same way.
 
     Numbers are standardised, except columns of 0 and 1, which stay; a missing number becomes the mean, and
-    a further 0/1 column marks it. Text with few distinct values becomes one 0/1 column a value (a missing
+    a further 0/1 column marks it. Text with few distinct values becomes one 0/1 column per value (a missing
     value is one of them, a value unknown to `fit` is all zero). Lists of numbers are taken as they are.
     Dates become seconds, and then numbers. Constant columns and nearly unique text are skipped, and `notes`
     says so.
     """
 
     plans: tuple[ColumnPlan, ...] = ()
-    sparse: bool = False  # whether less than a tenth of the matrix `fit` saw is nonzero
+    sparse: bool = False  # whether the matrix that `fit` saw has few nonzero entries (`is_sparse`)
     notes: tuple[str, ...] = ()
 
     @property
@@ -65,7 +70,7 @@ class FeatureEncoder:
             for reason, found in skipped.items()
         ]
         encoder = cls(tuple(plans), notes=tuple(notes))
-        return replace(encoder, sparse=nonzero < _SPARSE_BELOW * table.num_rows * encoder.num_columns)
+        return replace(encoder, sparse=is_sparse(nonzero, (table.num_rows, encoder.num_columns)))
 
     def transform(self, table: pa.Table, *, ids: Ids | None = None) -> Features:
         """Encode a table that has the columns `fit` chose."""

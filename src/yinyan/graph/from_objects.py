@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from yinyan.edge_lists import Rows, checked_times, checked_weights, merge_edges, row_name
 from yinyan.errors import InputError
-from yinyan.feature_matrix import as_numpy, features_from_matrix
-from yinyan.graph import Graph
-from yinyan.ids import Ids
-from yinyan.wording import counted
+from yinyan.graph.edge_lists import Rows, checked_times, checked_weights, merge_edges, row_name
+from yinyan.graph.feature_matrix import as_numpy, features_from_matrix
+from yinyan.graph.graph import Graph
+from yinyan.graph.ids import Ids
+from yinyan.text import counted
 
 __all__ = ["graph_from_arrays", "graph_from_networkx", "graph_from_pyg", "graph_from_scipy"]
 
@@ -192,7 +192,7 @@ def _named_pairs(pairs: Any, ids: Ids | None, num_nodes: int | None, features: A
     if ids is not None:
         return ids.rows(ends[0]), ids.rows(ends[1]), ids
     if features is not None or num_nodes is not None:
-        raise InputError("with edges between text ids, pass ids= to say which node each row of features is")
+        raise InputError("with edges between text ids, pass ids=, the node id of each row of features")
     encoded, (source, target) = Ids.encode(*ends)
     if (source < 0).any() or (target < 0).any():
         raise InputError("an edge lacks an end: every edge needs two ids")
@@ -214,7 +214,7 @@ def _refuse_outside(rows: Rows, count: int) -> None:
 def _one_each(values: Any, count: int, what: str) -> npt.NDArray[Any]:
     array = as_numpy(values)
     if array.shape != (count,):
-        raise InputError(f"{what} need one entry an edge: {count:,} (got shape {array.shape})")
+        raise InputError(f"{what} need one entry per edge: {count:,} (got shape {array.shape})")
     return array
 
 
@@ -265,7 +265,7 @@ def _pyg_weights(data: Any, count: int, notes: list[str]) -> npt.NDArray[np.floa
         if values is not None and len(values.shape) == 2 and values.shape[1] == 1:
             values = values.reshape(-1)
         if values is not None and len(values.shape) != 1:
-            notes.append(f"edge_attr of shape {tuple(values.shape)} is not used: weights are one number an edge")
+            notes.append(f"edge_attr of shape {tuple(values.shape)} is not used: weights are one number per edge")
             return None
     if values is None:
         return None

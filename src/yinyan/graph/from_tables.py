@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,60 +11,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from yinyan.columns import find_column, guess_edge_columns, guess_time_column, guess_weight_column
-from yinyan.edge_lists import Rows, Times, checked_times, checked_weights, merge_edges, row_name
 from yinyan.errors import InputError
-from yinyan.graph import Graph
-from yinyan.ids import Ids
-from yinyan.node_tables import NodeTable, id_values, read_nodes
-from yinyan.tables import TableSource, open_table, typed_column
-from yinyan.wording import counted
+from yinyan.graph.columns import find_column, guess_edge_columns, guess_time_column, guess_weight_column
+from yinyan.graph.edge_lists import Rows, Times, checked_times, checked_weights, merge_edges, row_name
+from yinyan.graph.graph import Graph
+from yinyan.graph.ids import Ids
+from yinyan.graph.node_tables import NodeTable, id_values, read_nodes
+from yinyan.graph.table_options import TableOptions
+from yinyan.graph.tables import TableSource, open_table, typed_column
+from yinyan.text import counted
 
-__all__ = ["Columns", "TableOptions", "graph_from_table"]
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column plays which role; None is for guessing, False for none."""
-
-    source: str | int | None = None
-    target: str | int | None = None
-    weight: str | int | Literal[False] | None = None
-    time: str | int | Literal[False] | None = None
-    node_id: str | int | None = None
-    features: Sequence[str | int] | None = None
-
-
-@dataclass(frozen=True)
-class TableOptions:
-    """How the tables are read and what they mean."""
-
-    directed: bool = False
-    bipartite: bool = False
-    prefixes: tuple[str, str] | None = None
-    unmatched: Literal["error", "keep"] = "error"
-    id_type: Literal["keep", "text", "integer"] = "keep"
-    header: bool = True
-    delimiter: str | None = None
-    encoding: str = "utf-8"
-
-    def __post_init__(self) -> None:
-        if self.directed and self.bipartite:
-            raise InputError("a graph is either directed or bipartite (got both): leave one out")
-        if self.prefixes is not None and not self.bipartite:
-            raise InputError("prefixes tell the two sides of a bipartite graph apart: pass bipartite=True as well")
-        if self.prefixes is not None and (len(self.prefixes) != 2 or self.prefixes[0] == self.prefixes[1]):
-            raise InputError(f"prefixes need to be two different texts (got {self.prefixes!r})")
-        for name, value, allowed in (
-            ("unmatched", self.unmatched, ("error", "keep")),
-            ("id_type", self.id_type, ("keep", "text", "integer")),
-        ):
-            if value not in allowed:
-                raise InputError(f"{name!r} needs to be one of {', '.join(map(repr, allowed))} (got {value!r})")
-
-    def open(self, source: Any, label: str) -> TableSource:
-        """Open a table in the way these options say."""
-        return open_table(source, header=self.header, delimiter=self.delimiter, encoding=self.encoding, label=label)
+__all__ = ["graph_from_table"]
 
 
 @dataclass(frozen=True)
@@ -89,12 +46,10 @@ class _EdgeColumns:
     notes: list[str]
 
 
-def graph_from_table(edges: Any, nodes: Any, columns: Columns, options: TableOptions) -> Graph:
+def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     """Build a graph from a table of edges and perhaps one of nodes; see `Graph.from_table`."""
-    if nodes is None and (columns.node_id is not None or columns.features is not None):
-        raise InputError("node_id and feature_columns choose columns of a node table: pass nodes= as well")
-    opened = options.open(edges, "the edge table")
-    roles = _choose_roles(opened, columns)
+    opened = _open(edges, options, "the edge table")
+    roles = _choose_roles(opened, options)
     read = _read_edges(opened, roles, options)
     notes = read.notes
     ids, (source, target) = Ids.encode(read.source, read.target)
@@ -102,9 +57,9 @@ def graph_from_table(edges: Any, nodes: Any, columns: Columns, options: TableOpt
     notes += _odd_ids(ids) if opened.is_text else []
     num_first = _first_side(ids, source, target) if options.bipartite else None
     table = NodeTable(ids, None, None, ())
-    if nodes is not None:
-        described = options.open(nodes, "the node table")
-        table = read_nodes(described, ids, columns.node_id, columns.features, options, edges_label=opened.label)
+    if options.nodes is not None:
+        described = _open(options.nodes, options, "the node table")
+        table = read_nodes(described, ids, options, edges_label=opened.label)
     merged = merge_edges(
         source, target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
     )
@@ -124,7 +79,13 @@ def graph_from_table(edges: Any, nodes: Any, columns: Columns, options: TableOpt
     )
 
 
-def _choose_roles(opened: TableSource, columns: Columns) -> _Roles:
+def _open(source: Any, options: TableOptions, label: str) -> TableSource:
+    return open_table(
+        source, header=options.header, delimiter=options.delimiter, encoding=options.encoding, label=label
+    )
+
+
+def _choose_roles(opened: TableSource, columns: TableOptions) -> _Roles:
     names, guessed = list(opened.names), set()
     source = None if columns.source is None else find_column(names, columns.source, "source")
     target = None if columns.target is None else find_column(names, columns.target, "target")
@@ -155,7 +116,7 @@ def _choose_roles(opened: TableSource, columns: Columns) -> _Roles:
 def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _EdgeColumns:
     wanted = [name for name in (roles.source, roles.target, roles.weight, roles.time) if name is not None]
     table = opened.read(wanted)
-    notes = _role_notes(opened.label, roles)
+    notes = _role_notes(roles)
     whole = pc.and_(table[roles.source].is_valid(), table[roles.target].is_valid())
     rows: Rows | None = None
     if table[roles.source].null_count or table[roles.target].null_count:
@@ -179,15 +140,10 @@ def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _E
     return _EdgeColumns(ends[0], ends[1], weights, times, notes)
 
 
-def _role_notes(label: str, roles: _Roles) -> list[str]:
-    named = [
-        ("source", roles.source),
-        ("target", roles.target),
-        ("weight", roles.weight),
-        ("time", roles.time),
-    ]
-    guessed = [f"{role} column {name!r}" for role, name in named if role in roles.guessed]
-    return [f"{label}: {', '.join(guessed)} (guessed)"] if guessed else []
+def _role_notes(roles: _Roles) -> list[str]:
+    named = {"source": roles.source, "target": roles.target, "weight": roles.weight, "time": roles.time}
+    guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed]
+    return [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
 
 
 def _values(
@@ -242,7 +198,7 @@ def _first_side(ids: Ids, source: Rows, target: Rows) -> int:
         raise InputError(
             f"{counted(len(both), 'id')} on both sides of the bipartite graph "
             f"({named}{', ...' if len(both) > 3 else ''}): "
-            'pass prefixes=("user:", "item:") (--prefixes) to tell the sides apart'
+            'pass prefixes=("user:", "item:") (--prefixes) to make the ids of the two sides different'
         )
     return count
 

@@ -10,11 +10,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from yinyan.deprecation import by_keyword
 from yinyan.errors import InputError
-from yinyan.feature_matrix import refuse_not_finite
-from yinyan.features import FeatureEncoder, Features, SparseFeatures
-from yinyan.ids import Ids
-from yinyan.wording import counted
+from yinyan.graph.feature_matrix import refuse_not_finite
+from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
+from yinyan.graph.ids import Ids
+from yinyan.text import counted, html_facts
 
 __all__ = ["Adjacency", "Graph"]
 
@@ -31,21 +32,31 @@ class Adjacency(NamedTuple):
 class Graph:
     """Nodes 0..num_nodes-1 with the caller's ids, and distinct edges between them, without self loops.
 
-    `edges` is (num_edges, 2), sorted by its first and then its second column. Undirected, it holds each pair
-    once, the smaller row first; directed, the source first. In a bipartite graph the rows of side 0 come
-    before those of side 1, so that the first column is side 0. `notes` says in plain words what was guessed,
-    merged or left out.
+    Make one with `from_table`, `from_arrays`, `from_networkx`, `from_scipy` or `from_pyg`. Rows of `edges` are sorted.
+    An undirected graph holds each pair once, the smaller row first; a directed one the source first. In a bipartite
+    graph the nodes of side 0 come before those of side 1, so that the first column of `edges` is side 0.
+
+    Raises
+    ------
+    InputError
+        If the arrays do not describe a graph.
+
+    Examples
+    --------
+    >>> from yinyan import Graph
+    >>> Graph.from_arrays([("a", "b"), ("b", "c")]).num_edges
+    2
     """
 
-    ids: Ids
-    edges: npt.NDArray[np.int64]
-    weights: npt.NDArray[np.float32] | None = None
-    times: npt.NDArray[np.int64] | npt.NDArray[np.float64] | None = None  # dates are seconds since 1970
-    features: Features | None = None
-    sides: npt.NDArray[np.int8] | None = None
-    directed: bool = False
-    feature_encoder: FeatureEncoder | None = None
-    notes: tuple[str, ...] = ()
+    ids: Ids  # the caller's ids, in the order of rows
+    edges: npt.NDArray[np.int64]  # (num_edges, 2) rows, sorted
+    weights: npt.NDArray[np.float32] | None = None  # (num_edges,) positive
+    times: npt.NDArray[np.int64] | npt.NDArray[np.float64] | None = None  # (num_edges,), dates in seconds since 1970
+    features: Features | None = None  # (num_nodes, c), dense or sparse
+    sides: npt.NDArray[np.int8] | None = None  # (num_nodes,) 0 or 1; None unless bipartite
+    directed: bool = False  # whether edges have a direction
+    feature_encoder: FeatureEncoder | None = None  # turns the columns of new nodes into features
+    notes: tuple[str, ...] = ()  # what was guessed, merged or dropped
 
     def __post_init__(self) -> None:
         _check_edges(self)
@@ -73,23 +84,81 @@ class Graph:
         delimiter: str | None = None,
         encoding: str = "utf-8",
     ) -> Graph:
-        """Build a graph from a table of edges and perhaps one of nodes: paths, frames or dicts of columns.
+        """Build a graph from a table of edges, and from a table of nodes if there is one.
 
-        Columns are given by name or position and guessed where they are not; `weight=False` and `time=False`
-        turn that off. Ids read from CSV are text unless `id_type` says otherwise. Repeated edges are merged
-        (weights added, the earliest time kept); self loops, edges of weight zero and rows that lack an end are
-        dropped; `notes` counts them all. `unmatched="keep"` allows nodes that only one of the two tables knows.
-        In a bipartite graph the source column is side 0; `prefixes=("user:", "item:")` keeps equal ids of the
-        two sides apart, and the node table then uses the prefixed ids.
+        A table is a path (CSV, TSV, Parquet), a data frame, an Arrow table or a dict of columns. A column is given by
+        name or position; one that is not given is guessed. Repeated edges are merged: weights are added, the earliest
+        time is kept. Self loops, edges of weight zero and rows that lack an end are dropped. `notes` counts all of
+        these.
+
+        Parameters
+        ----------
+        edges
+            The table of edges.
+        source, target
+            Columns of source and target ids.
+        weight, time
+            Columns of edge weights and edge times; False reads none.
+        nodes
+            The table of nodes: ids and feature columns.
+        node_id
+            Column of ids in the node table.
+        feature_columns
+            Feature columns of the node table; all but the ids unless given.
+        directed
+            Whether edges have a direction.
+        bipartite
+            Whether edges join two kinds of nodes only; the source column is side 0.
+        prefixes
+            Two texts such as `("user:", "item:")` that keep equal ids of the two sides apart, in the node table too.
+        unmatched
+            'keep' allows nodes that only one of the two tables has; 'error' refuses them.
+        id_type
+            Type of ids: 'keep', 'text' or 'integer'. Ids from CSV are text with 'keep'.
+        header
+            Whether the first line of a text file holds the names of the columns.
+        delimiter
+            Character between columns of a text file; detected unless given.
+        encoding
+            Encoding of text files.
+
+        Returns
+        -------
+        Graph
+            The graph, with `notes` on what was guessed, merged and dropped.
+
+        Raises
+        ------
+        InputError
+            If a table cannot be read, a column is missing, or the options exclude each other.
+
+        Examples
+        --------
+        >>> from yinyan import Graph
+        >>> Graph.from_table({"citing": ["p1", "p1"], "cited": ["p2", "p3"]}, source="citing", target="cited")
+        Graph(undirected, nodes=3, edges=2, features=None)
         """
-        from yinyan.graph_tables import Columns, TableOptions, graph_from_table
+        from yinyan.graph.from_tables import graph_from_table
+        from yinyan.graph.table_options import TableOptions
 
-        return graph_from_table(
-            edges,
-            nodes,
-            Columns(source, target, weight, time, node_id, feature_columns),
-            TableOptions(directed, bipartite, prefixes, unmatched, id_type, header, delimiter, encoding),
+        options = TableOptions(
+            source=source,
+            target=target,
+            weight=weight,
+            time=time,
+            nodes=nodes,
+            node_id=node_id,
+            feature_columns=feature_columns,
+            directed=directed,
+            bipartite=bipartite,
+            prefixes=prefixes,
+            unmatched=unmatched,
+            id_type=id_type,
+            header=header,
+            delimiter=delimiter,
+            encoding=encoding,
         )
+        return graph_from_table(edges, options)
 
     @classmethod
     def from_arrays(
@@ -104,12 +173,42 @@ class Graph:
         directed: bool = False,
         sides: Any = None,
     ) -> Graph:
-        """Build a graph from pairs of row numbers, (m, 2) or (2, m); a 2 by 2 array is read as two pairs.
+        """Build a graph from pairs of row numbers, or of text ids.
 
-        Without `ids` the nodes are called 0, 1, ... Pairs of text ids are taken as well, and looked up in
-        `ids` if these are given.
+        Parameters
+        ----------
+        edges
+            (m, 2) or (2, m) row numbers; a 2 by 2 array is read as two pairs. Pairs of text ids are looked up in `ids`.
+        ids
+            An id for each node; 0, 1, ... unless given.
+        num_nodes
+            The number of nodes; the largest row number plus one unless given.
+        features
+            (num_nodes, c) node features, a dense or sparse matrix.
+        weights, times
+            A positive weight and a time for each edge.
+        directed
+            Whether edges have a direction.
+        sides
+            0 or 1 for each node of a bipartite graph.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        InputError
+            If an array has another shape or type, or an edge ends at no node.
+
+        Examples
+        --------
+        >>> from yinyan import Graph
+        >>> Graph.from_arrays([(0, 1), (1, 2)], ids=["a", "b", "c"])
+        Graph(undirected, nodes=3, edges=2, features=None)
         """
-        from yinyan.graph_sources import graph_from_arrays
+        from yinyan.graph.from_objects import graph_from_arrays
 
         return graph_from_arrays(
             edges,
@@ -123,25 +222,107 @@ class Graph:
         )
 
     @classmethod
+    @by_keyword("weight", "time", "features")
     def from_networkx(
-        cls, graph: Any, weight: str | None = "weight", time: str | None = None, features: Any = None
+        cls, graph: Any, *, weight: str | None = "weight", time: str | None = None, features: Any = None
     ) -> Graph:
-        """Build a graph from a networkx graph; `features` is a matrix or the name of a node attribute."""
-        from yinyan.graph_sources import graph_from_networkx
+        """Build a graph from a networkx graph.
+
+        Parameters
+        ----------
+        graph
+            The networkx graph; directed if it is.
+        weight, time
+            Edge attributes of weights and times; None reads none.
+        features
+            A matrix, or the name of a node attribute.
+
+        Returns
+        -------
+        Graph
+            The graph, with the names of the nodes as ids.
+
+        Raises
+        ------
+        InputError
+            If a node is neither text nor an integer, or some edges or nodes lack the attribute.
+
+        Examples
+        --------
+        >>> import networkx
+        >>> from yinyan import Graph
+        >>> Graph.from_networkx(networkx.path_graph(3))
+        Graph(undirected, nodes=3, edges=2, features=None)
+        """
+        from yinyan.graph.from_objects import graph_from_networkx
 
         return graph_from_networkx(graph, weight=weight, time=time, features=features)
 
     @classmethod
-    def from_scipy(cls, matrix: Any, ids: Any = None, features: Any = None, directed: bool | None = None) -> Graph:
-        """Build a graph from a square sparse matrix; a symmetric one is undirected unless told otherwise."""
-        from yinyan.graph_sources import graph_from_scipy
+    @by_keyword("ids", "features", "directed")
+    def from_scipy(cls, matrix: Any, *, ids: Any = None, features: Any = None, directed: bool | None = None) -> Graph:
+        """Build a graph from a square sparse matrix.
+
+        Parameters
+        ----------
+        matrix
+            (n, n) edge weights.
+        ids
+            An id for each row; 0, 1, ... unless given.
+        features
+            (n, c) node features.
+        directed
+            Whether edges have a direction; a symmetric matrix is undirected unless given.
+
+        Returns
+        -------
+        Graph
+            The graph.
+
+        Raises
+        ------
+        InputError
+            If the matrix is not sparse or not square, or is to be undirected and is not symmetric.
+
+        Examples
+        --------
+        >>> import scipy.sparse
+        >>> from yinyan import Graph
+        >>> Graph.from_scipy(scipy.sparse.csr_array([[0, 1], [1, 0]]))
+        Graph(undirected, nodes=2, edges=1, features=None)
+        """
+        from yinyan.graph.from_objects import graph_from_scipy
 
         return graph_from_scipy(matrix, ids=ids, features=features, directed=directed)
 
     @classmethod
     def from_pyg(cls, data: Any) -> Graph:
-        """Build a graph from a PyTorch Geometric `Data`; undirected if every edge has its reverse."""
-        from yinyan.graph_sources import graph_from_pyg
+        """Build a graph from a PyTorch Geometric `Data` object.
+
+        Parameters
+        ----------
+        data
+            The object; undirected if every edge has its reverse.
+
+        Returns
+        -------
+        Graph
+            The graph, with `data.x` as features.
+
+        Raises
+        ------
+        InputError
+            If the object is heterogeneous or has no `edge_index`.
+
+        Examples
+        --------
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from yinyan import Graph
+        >>> Graph.from_pyg(Data(x=torch.ones(2, 4), edge_index=torch.tensor([[0, 1], [1, 0]])))
+        Graph(undirected, nodes=2, edges=1, features=4)
+        """
+        from yinyan.graph.from_objects import graph_from_pyg
 
         return graph_from_pyg(data)
 
@@ -193,18 +374,81 @@ class Graph:
         return self.edges[:, 0] * self.num_nodes + self.edges[:, 1]
 
     def neighbours(self, row: int) -> npt.NDArray[np.int64]:
-        """Return the rows joined to a node by an edge of either direction, sorted."""
+        """Return the rows joined to a node by an edge of either direction, sorted.
+
+        Parameters
+        ----------
+        row
+            The row of a node.
+
+        Returns
+        -------
+        numpy.ndarray
+            Rows of its neighbours.
+
+        Raises
+        ------
+        InputError
+            If there is no such row.
+
+        Examples
+        --------
+        >>> bool(graph.has_edges([(0, other) for other in graph.neighbours(0)]).all())
+        True
+        """
         if not 0 <= row < self.num_nodes:
             raise InputError(f"row {row} is out of range (the graph has {self.num_nodes:,} nodes)")
         indptr, indices, _ = self.adjacency
         return np.unique(indices[indptr[row] : indptr[row + 1]])
 
     def has_edges(self, pairs: Any) -> npt.NDArray[np.bool_]:
-        """Say of each pair of rows, (k, 2), whether it is an edge; the order matters only if directed."""
+        """Return for each pair of rows whether it is an edge.
+
+        Parameters
+        ----------
+        pairs
+            (k, 2) rows; their order matters only in a directed graph.
+
+        Returns
+        -------
+        numpy.ndarray
+            (k,) booleans.
+
+        Raises
+        ------
+        InputError
+            If a row is out of range.
+
+        Examples
+        --------
+        >>> graph.has_edges(graph.edges[:2])
+        array([ True,  True])
+        """
         return self.find_edges(pairs) >= 0
 
     def find_edges(self, pairs: Any) -> npt.NDArray[np.int64]:
-        """Return the place in `edges` of each pair of rows, (k, 2), and -1 where it is no edge."""
+        """Return the position in `edges` of each pair of rows.
+
+        Parameters
+        ----------
+        pairs
+            (k, 2) rows; their order matters only in a directed graph.
+
+        Returns
+        -------
+        numpy.ndarray
+            (k,) positions; -1 where a pair is no edge.
+
+        Raises
+        ------
+        InputError
+            If a row is out of range.
+
+        Examples
+        --------
+        >>> graph.find_edges([graph.edges[3], (0, 0)])
+        array([ 3, -1])
+        """
         rows = np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
         if len(rows) and not 0 <= rows.min() <= rows.max() < self.num_nodes:
             raise InputError(f"pairs need rows between 0 and {self.num_nodes - 1:,}")
@@ -216,7 +460,28 @@ class Graph:
         return np.where(self._keys[places] == keys, places, -1)
 
     def with_edges(self, kept: npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | Sequence[int]) -> Graph:
-        """Return the same nodes with some of the edges, chosen by a mask or by their positions."""
+        """Return a graph of the same nodes with some of the edges.
+
+        Parameters
+        ----------
+        kept
+            A mask over the edges, or positions in `edges`.
+
+        Returns
+        -------
+        Graph
+            The smaller graph.
+
+        Raises
+        ------
+        InputError
+            If the mask has another length, or a position is out of range.
+
+        Examples
+        --------
+        >>> graph.with_edges([0, 1, 2]).num_edges
+        3
+        """
         chosen = np.asarray(kept)
         if chosen.dtype == np.bool_ and chosen.shape != (self.num_edges,):
             raise InputError(f"a mask of edges needs {self.num_edges:,} entries (got shape {chosen.shape})")
@@ -231,28 +496,46 @@ class Graph:
         )
 
     def describe(self) -> str:
-        """Return a short paragraph on the graph, and its notes."""
-        parts = [
-            f"{self._kind()} graph: {counted(self.num_nodes, 'node')} ({self.ids.kind} ids)",
-            counted(self.num_edges, "edge"),
-        ]
-        if self.num_left is not None:
-            parts.append(f"sides of {self.num_left:,} and {self.num_nodes - self.num_left:,} nodes")
+        """Return one line on the graph, and a line for each note.
+
+        Returns
+        -------
+        str
+            The lines.
+
+        Examples
+        --------
+        >>> graph.describe().split(",")[0]
+        '40 nodes (integer ids)'
+        """
+        parts = [f"{counted(self.num_nodes, 'node')} ({self.ids.kind} ids)", counted(self.num_edges, "edge")]
+        sides = "" if self.num_left is None else f" ({self.num_left:,} and {self.num_nodes - self.num_left:,} nodes)"
+        parts.append(self._kind().lower() + sides)
         isolated = int((self.degrees == 0).sum())
         parts += [f"{counted(isolated, 'node')} without an edge"] if isolated else []
-        parts += ["weighted edges"] if self.weights is not None else []
+        parts += ["edge weights"] if self.weights is not None else []
         parts += ["edge times"] if self.times is not None else []
         if isinstance(self.features, SparseFeatures):
             share = 100 * len(self.features.values) / max(1, self.features.num_rows * self.features.num_columns)
-            parts.append(f"{self.features.num_columns:,} features ({share:.2g} % nonzero)")
+            parts.append(f"{self.features.num_columns:,} node features ({share:.2g} % nonzero)")
         else:
-            parts.append("no features" if self.features is None else f"{self.features.shape[1]:,} features")
-        return "\n".join([", ".join(parts) + ".", *(f"- {note}" for note in self.notes)])
+            width = 0 if self.features is None else self.features.shape[1]
+            parts.append(counted(width, "node feature") if width else "no node features")
+        return "\n".join([", ".join(parts), *(f"- {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
         width = None if self.features is None else self.features.shape[1]
         size = f"nodes={self.num_nodes:,}, edges={self.num_edges:,}, features={width}"
         return f"Graph({self._kind().lower()}, {size})"
+
+    def _repr_html_(self) -> str:
+        facts = {"nodes": f"{self.num_nodes:,}", "edges": f"{self.num_edges:,}"}
+        if self.is_bipartite:
+            facts["sides"] = f"{self.num_left:,} and {self.num_nodes - (self.num_left or 0):,} nodes"
+        facts["node features"] = "none" if self.features is None else f"{self.features.shape[1]:,} columns"
+        facts |= {"edge weights": "yes"} if self.weights is not None else {}
+        facts |= {"edge times": "yes"} if self.times is not None else {}
+        return html_facts(f"{self._kind()} graph", facts)
 
     def _kind(self) -> str:
         return "Directed" if self.directed else "Bipartite" if self.is_bipartite else "Undirected"
@@ -274,7 +557,7 @@ def _check_edges(graph: Graph) -> None:
 def _check_values(graph: Graph) -> None:
     for name, values in (("weights", graph.weights), ("times", graph.times)):
         if values is not None and values.shape != (graph.num_edges,):
-            raise InputError(f"{name!r} needs one entry an edge: {graph.num_edges:,} (got shape {values.shape})")
+            raise InputError(f"{name!r} needs one entry per edge: {graph.num_edges:,} (got shape {values.shape})")
     if graph.weights is not None:
         if graph.weights.dtype != np.float32:
             raise InputError(f"'weights' needs to be float32 (got {graph.weights.dtype})")
@@ -288,7 +571,7 @@ def _check_values(graph: Graph) -> None:
         raise InputError(f"'features' needs to be float32 (got {graph.features.dtype})")
     refuse_not_finite(graph.features)
     if graph.features.shape[0] != graph.num_nodes:
-        raise InputError(f"'features' needs one row a node: {graph.num_nodes:,} (got {graph.features.shape[0]:,})")
+        raise InputError(f"'features' needs one row per node: {graph.num_nodes:,} (got {graph.features.shape[0]:,})")
 
 
 def _check_sides(graph: Graph) -> None:

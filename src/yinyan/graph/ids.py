@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError, UnknownNodeError
-from yinyan.id_columns import Kind, id_column, plain_ids, recode, tag
+from yinyan.graph.id_columns import Kind, id_column, plain_ids, recode, tag
 
 __all__ = ["Id", "Ids", "Kind"]
 

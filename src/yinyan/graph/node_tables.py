@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from yinyan.columns import find_column, guess_node_column
 from yinyan.errors import InputError
-from yinyan.features import FeatureEncoder, Features
-from yinyan.ids import Ids
-from yinyan.tables import TableSource, typed_column
-from yinyan.wording import counted
+from yinyan.graph.columns import find_column, guess_node_column
+from yinyan.graph.features import FeatureEncoder, Features
+from yinyan.graph.ids import Ids
+from yinyan.graph.table_options import TableOptions
+from yinyan.graph.tables import TableSource, typed_column
+from yinyan.text import counted
 
 __all__ = ["NodeTable", "id_values", "read_nodes"]
 
@@ -29,29 +30,12 @@ class NodeTable(NamedTuple):
     notes: tuple[str, ...]
 
 
-class _Options(Protocol):
-    @property
-    def bipartite(self) -> bool: ...
-    @property
-    def unmatched(self) -> Literal["error", "keep"]: ...
-    @property
-    def id_type(self) -> Literal["keep", "text", "integer"]: ...
-
-
-def read_nodes(
-    opened: TableSource,
-    ids: Ids,
-    node_id: str | int | None,
-    columns: Sequence[str | int] | None,
-    options: _Options,
-    *,
-    edges_label: str,
-) -> NodeTable:
+def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_label: str) -> NodeTable:
     """Read a node table and match it with the ids that the edges mention."""
-    names = list(opened.names)
+    names, node_id = list(opened.names), options.node_id
     id_name = guess_node_column(names) if node_id is None else find_column(names, node_id, "node id")
-    notes = [f"{opened.label}: id column {id_name!r} (guessed)"] if node_id is None else []
-    chosen = _feature_names(names, id_name, columns)
+    notes = [f"columns: node id = {id_name!r} of {opened.label} (guessed)"] if node_id is None else []
+    chosen = _feature_names(names, id_name, options.feature_columns)
     table = opened.read([id_name, *chosen])
     if table[id_name].null_count:
         notes.append(f"dropped {counted(table[id_name].null_count, 'row')} of {opened.label} without an id")
@@ -111,7 +95,7 @@ def _feature_names(names: list[str], id_name: str, columns: Sequence[str | int] 
 
 
 def _match(
-    ids: Ids, described: Ids, label: str, edges_label: str, options: _Options, notes: list[str]
+    ids: Ids, described: Ids, label: str, edges_label: str, options: TableOptions, notes: list[str]
 ) -> tuple[Ids, npt.NDArray[np.int64]]:
     """All ids, those of the edges first, and the row of the node table that describes each, or -1."""
     rows = described.find(ids.to_arrow()["id"] if ids.kind != "mixed" else ids.take(range(len(ids))))

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from yinyan.columns import (
+from yinyan.errors import InputError
+from yinyan.files import atomic_path
+from yinyan.graph.columns import (
     find_column,
     guess_edge_columns,
     guess_node_column,
     guess_time_column,
     guess_weight_column,
 )
-from yinyan.csv_files import CsvLayout, csv_layout, read_csv
-from yinyan.errors import InputError
-from yinyan.files import atomic_path
+from yinyan.graph.csv_files import CsvLayout, csv_layout, read_csv
 
 __all__ = [
     "TableSource",

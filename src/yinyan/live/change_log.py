@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from yinyan.errors import StoreError
-from yinyan.service.structure import Change
+from yinyan.live.structure import Change
 
 __all__ = ["ChangeLog", "LogFullError", "Logged", "log_path"]
 
@@ -71,7 +71,7 @@ class ChangeLog:
             if facts.get("model", fingerprint) != fingerprint and self.last() and not carry_over:
                 raise StoreError(
                     f"the change log '{self.path}' holds {self.last():,} changes of another model "
-                    f"({facts['model'][:12]}…, and this is {fingerprint[:12]}…): say --carry-over to apply those that "
+                    f"({facts['model'][:12]}…, and this is {fingerprint[:12]}…): pass --carry-over to apply those that "
                     "fit this model, or name another file with --log"
                 )
             self._db.executemany(

@@ -10,17 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan import native
-from yinyan.allocation import held_memory
-from yinyan.encoder import Encoder
-from yinyan.energy import EnergyTerms
 from yinyan.errors import InputError, SettingsError
-from yinyan.live_rows import csr_of, integers, moved, negative_degrees, renew, row_blocks, rows_product
-from yinyan.messages import MessageGraph
-from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator, inverse_or_zero, merged
+from yinyan.live.new_nodes import new_table_rows
+from yinyan.live.row_lists import RowLists, grown, grown_array
+from yinyan.live.rows import csr_of, integers, moved, negative_degrees, renew, row_blocks
+from yinyan.model.encoder import Encoder
+from yinyan.model.layer import Layer, diagonals, rows_of_layer
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix, inverse_or_zero
+from yinyan.model.sketches import sketch_width
+from yinyan.native.allocation import held_memory
 from yinyan.randomness import Streams
-from yinyan.row_lists import RowLists, grown, grown_array
-from yinyan.sketches import sketch_width
 
 __all__ = ["LiveEmbeddings"]
 
@@ -33,12 +33,41 @@ class LiveEmbeddings:
     All Y(t) are kept, so a change costs as much as the rows it reaches: a link (i, j) changes the degrees of i and j,
     and with them layer 1 at i, j and their neighbours; each further layer adds a hop. Features start with the node.
 
-    The negative part is frozen as it was built: new non-links for one new link would move every row a little, and
+    The negative part is frozen as it was built: new negatives for one new link would move every row a little, and
     change none of them by much. Of sampled negatives, the sample and its degrees stay, and changes travel over it as
     over links. Of expected negatives, the rates and the sums Uᵀ Y(t) stay, which one link moves by O(1/n). A new node
-    has no negatives. A step size 'safe' and the scale of the weights stay too. `drift` tells when to `rebuild`.
+    has no negatives. A step size 'safe' and the scale of the weights stay too. A large `drift` calls for `rebuild`.
 
     Every change is made whole or, with an error, not at all, and returns the sorted rows of `embeddings` it changed.
+
+    Parameters
+    ----------
+    encoder
+        The encoder of a fitted model, on the CPU, without margin, sign_hops and base_norm.
+    features
+        (n, c) node features, or None.
+    messages
+        The message graph, of all edges that pass messages.
+    seed
+        Draws the negatives as for a fitted model.
+    storage
+        Number type of the Y(t): 'float32' or 'bfloat16'; the encoder's unless given.
+    mean_weight
+        The weights of new links are divided by it, as those of `messages` have been.
+    tolerance
+        Rows that a change moves by less than this share of their length pass it on no further. On a large graph a
+        change reaches half of all rows in three hops, and moves a few dozen of them by a ten-thousandth.
+
+    Raises
+    ------
+    SettingsError
+        If the encoder does not suit, or `tolerance` does not lie between 0 and 1.
+
+    Examples
+    --------
+    >>> changed = live.remove_links(graph.edges[:1])
+    >>> live.embeddings.shape[0] == live.num_nodes, len(changed) > 0
+    (True, True)
     """
 
     def __init__(
@@ -52,12 +81,6 @@ class LiveEmbeddings:
         mean_weight: float = 1.0,
         tolerance: float = 0.0,
     ) -> None:
-        """`seed` draws the negatives as for a fitted model; `storage` of the Y(t) is the encoder's unless given;
-        `mean_weight` is what the weights of new links are divided by, as those of `messages` have been.
-
-        A change is followed no further from rows that it moves by less than `tolerance`, as a share of their length:
-        on a large graph it reaches half of all rows in three hops, and moves a few dozen of them by a ten-thousandth.
-        """
         if not 0 <= tolerance < 1:
             raise SettingsError(f"'tolerance' needs to lie between 0 and 1 (got {tolerance})")
         self._tolerance = tolerance
@@ -81,7 +104,7 @@ class LiveEmbeddings:
 
     @property
     def num_links(self) -> int:
-        """How many links there are now."""
+        """The number of links there are now."""
         return self._links.num_entries // 2
 
     @property
@@ -90,16 +113,52 @@ class LiveEmbeddings:
         return None if self._table is None else self._table[: self.num_nodes]
 
     def has_link(self, a: int, b: int) -> bool:
-        """Whether messages pass between two rows."""
+        """Whether messages pass between two rows.
+
+        Parameters
+        ----------
+        a, b
+            Two rows.
+
+        Returns
+        -------
+        bool
+            Whether there is a link.
+
+        Examples
+        --------
+        >>> a, b = graph.edges[0]
+        >>> live.has_link(a, b)
+        True
+        """
         return self._links.has(a, b)
 
     def drift(self) -> float:
-        """Links that were not there at the build, or are no longer, as a share of those that were."""
+        """Links that were added or removed since the build, as a share of the links at the build.
+
+        Returns
+        -------
+        float
+            The share.
+
+        Examples
+        --------
+        >>> live.drift()
+        0.0
+        """
         return len(self._moved) / max(1, self._links_at_build)
 
     @torch.no_grad()
     def rebuild(self) -> None:
-        """Start over from the links of now: new negatives, weights of mean 1, all rows computed again."""
+        """Start over from the links of now: new negatives, weights of mean 1, all rows computed again.
+
+        Examples
+        --------
+        >>> changed = live.remove_links(graph.edges[:1])
+        >>> live.rebuild()
+        >>> live.drift()
+        0.0
+        """
         pairs, weights = self._links.pairs(self.num_nodes)
         self._mean_weight *= float(weights.mean()) if weights.size else 1.0
         messages = MessageGraph.from_pairs(
@@ -112,19 +171,89 @@ class LiveEmbeddings:
 
     @torch.no_grad()
     def add_links(self, pairs: Any, *, weights: Any = None) -> Rows:
-        """Add (m, 2) undirected links of rows, each with a weight in the caller's units or else the mean one."""
+        """Add undirected links between rows.
+
+        Parameters
+        ----------
+        pairs
+            (m, 2) rows.
+        weights
+            A weight for each link, in the units of the graph; the mean weight unless given.
+
+        Returns
+        -------
+        numpy.ndarray
+            Sorted rows of `embeddings` that changed.
+
+        Raises
+        ------
+        InputError
+            If a row is out of range, or a link is there already, is named twice, is a self loop or joins one side.
+
+        Examples
+        --------
+        >>> changed = live.remove_links(graph.edges[:1])
+        >>> live.add_links(graph.edges[:1]).size > 0
+        True
+        """
         checked = self._checked(pairs, self.num_nodes, present=False)
         scaled = self._scaled_weights(weights, len(checked))
         return self._change(added=checked, weights=scaled)
 
     @torch.no_grad()
     def remove_links(self, pairs: Any) -> Rows:
-        """Take (m, 2) undirected links away."""
+        """Remove undirected links between rows.
+
+        Parameters
+        ----------
+        pairs
+            (m, 2) rows.
+
+        Returns
+        -------
+        numpy.ndarray
+            Sorted rows of `embeddings` that changed.
+
+        Raises
+        ------
+        InputError
+            If a row is out of range, or a link is not there or is named twice.
+
+        Examples
+        --------
+        >>> changed = live.remove_links(graph.edges[:1])
+        >>> live.num_links == graph.num_edges - 1
+        True
+        """
         return self._change(removed=self._checked(pairs, self.num_nodes, present=True))
 
     @torch.no_grad()
     def set_features(self, rows: Any, values: Tensor | SparseMatrix) -> Rows:
-        """Give the nodes `rows` other features, (m, c)."""
+        """Replace the features of some nodes.
+
+        Parameters
+        ----------
+        rows
+            (m,) rows.
+        values
+            (m, c) features.
+
+        Returns
+        -------
+        numpy.ndarray
+            Sorted rows of `embeddings` that changed.
+
+        Raises
+        ------
+        InputError
+            If the encoder uses no features, a row is out of range or named twice, or the shape does not fit.
+
+        Examples
+        --------
+        >>> import torch
+        >>> 0 in live.set_features([0], torch.zeros(1, 4))
+        True
+        """
         chosen = integers(rows, "rows", 1)
         self._known(chosen, self.num_nodes)
         if self._encoder.base.feature_weight is None:
@@ -139,10 +268,33 @@ class LiveEmbeddings:
     def add_nodes(
         self, features: Tensor | SparseMatrix | None, *, neighbours: Sequence[Sequence[int]] | None = None
     ) -> Rows:
-        """Append nodes with (m, c) features, or by their `neighbours` alone, to whose rows they are linked.
+        """Append nodes, with features, by their neighbours, or both.
 
         A learned table gives a new node the mean of its neighbours there are already, or zeros; a random one draws.
-        In a bipartite graph they are of the second side.
+        In a bipartite graph new nodes are of the second side.
+
+        Parameters
+        ----------
+        features
+            (m, c) features, or None for an encoder without features.
+        neighbours
+            For each new node the rows that it is linked to.
+
+        Returns
+        -------
+        numpy.ndarray
+            Sorted rows of `embeddings` that are new or changed.
+
+        Raises
+        ------
+        InputError
+            If there are neither features nor neighbours, or their number or shape does not fit.
+
+        Examples
+        --------
+        >>> import torch
+        >>> 40 in live.add_nodes(torch.ones(1, 4), neighbours=[[0, 3]])
+        True
         """
         if features is None and neighbours is None:
             raise InputError("new nodes need features or neighbours (an empty list for one that has none)")
@@ -153,7 +305,9 @@ class LiveEmbeddings:
         n = self.num_nodes
         pairs = np.array([(n + j, row) for j, rows in enumerate(near) for row in rows], dtype=np.int64).reshape(-1, 2)
         checked = self._checked(pairs, n + count, present=False)
-        table = self._new_table([rows[rows < n] for rows in near])
+        table = self.table
+        if table is not None:
+            table = new_table_rows(table, near, self._encoder.settings.inputs, self._seed)
         f = self._base(features, table, count).to(self._stored)
         self._grow(n + count)
         self._layers[0][n : n + count] = f
@@ -202,18 +356,6 @@ class LiveEmbeddings:
             raise InputError(f"features need the shape {(count, weight.shape[1])} (got {got})")
         return self._encoder.base.of_rows(features.to(weight) if isinstance(features, Tensor) else features, table)
 
-    def _new_table(self, near: Sequence[Rows]) -> Tensor | None:
-        if self._table is None:
-            return None
-        made = self._table.new_zeros(len(near), self._table.shape[1])
-        if self._encoder.settings.inputs == "random":
-            generator = Streams.fresh(self._seed, f"new nodes/{self.num_nodes}", torch.device("cpu"))
-            return made.normal_(std=made.shape[1] ** -0.5, generator=generator)
-        for place, rows in enumerate(near):
-            if rows.size:
-                made[place] = self._table[torch.from_numpy(rows)].mean(0)
-        return made
-
     # -- the state -----------------------------------------------------------------------------------------
 
     def _build(self, messages: MessageGraph) -> None:
@@ -228,41 +370,27 @@ class LiveEmbeddings:
         self._links.pack(0)
         self._links_at_build = self.num_links
         self._step = self._encoder.step_size(terms.anchor, terms.anchor, terms)  # without a margin, whatever Y is
-        self._freeze(terms)
+        layer = Layer.of(terms, self._step)
+        lists = [self._links, *(RowLists(*matrix[:3]) for matrix in layer.matrices[1:])]
+        self._matrices = [(rows, matrix.factor) for rows, matrix in zip(lists, layer.matrices, strict=True)]
+        self._left = layer.scaled_left
+        own, _ = diagonals(terms.links.diagonal, terms.anchor, settings.anchoring, settings.attraction, self._step)
+        self._frozen_own = (layer.diagonal - own)[:, 0].double().numpy()  # the negatives' share of C1
         self._repelled = negative_degrees(terms)
         self._scale, self._own, self._anchor = (np.zeros(n, dtype=kind) for _ in range(3))
         everyone = np.arange(n)
         self._weigh(everyone)
         self._sums: list[Tensor] = []
         for t in range(settings.num_steps):
-            if self._left is not None:
-                self._sums.append(self._core @ _projected(self._layers[t], self._factors))
+            low_rank = layer.turned(layer.sums(self._layers[t]))
+            if low_rank is not None:
+                self._sums.append(low_rank[1])
             self._layers.append(torch.empty_like(self._layers[0]))
             self._compute(t, everyone)
         width = settings.hidden_size + sketch_width(settings.sketch_size)
         self._embeddings = torch.empty(n, width, dtype=self._dtype)
         self._finish(everyone)
         self._renew_sketches(everyone, everyone)
-
-    def _freeze(self, terms: EnergyTerms) -> None:
-        """Keep the negative part: one sparse matrix for all samples, or U, its core and, later, the sums."""
-        pushes = (self._step * terms.repulsion / max(1, len(terms.non_links))).tolist()
-        own = torch.zeros(self.num_nodes, dtype=torch.float64)
-        sampled: list[tuple[SymmetricOperator, float]] = []
-        self._left: Tensor | None = None
-        for push, graph in zip(pushes, terms.non_links, strict=True):
-            own += push * graph.diagonal[:, 0]
-            if isinstance(graph.adjacency, SymmetricOperator):
-                sampled.append((graph.adjacency, -push))
-            elif isinstance(graph.adjacency, LowRankOperator):  # one, which stands for all
-                own -= push * graph.adjacency.diagonal
-                self._factors, self._core = graph.adjacency.factors.contiguous(), graph.adjacency.core
-                self._left = -push * self._factors
-        self._frozen_own = own.numpy()
-        self._non_links = None
-        if sampled:
-            together = merged([operator for operator, _ in sampled], [factor for _, factor in sampled])
-            self._non_links = RowLists(together.indptr, together.columns, together.values)
 
     def _grow(self, n: int) -> None:
         """Room for n nodes; new ones have no link."""
@@ -273,9 +401,8 @@ class LiveEmbeddings:
         self._left = None if self._left is None else grown(self._left, n)
         for name in ("_repelled", "_frozen_own", "_scale", "_own", "_anchor"):
             setattr(self, name, grown_array(getattr(self, name), n))
-        for lists in (self._links, self._non_links):
-            if lists is not None:
-                lists.grow(n)
+        for lists, _ in self._matrices:
+            lists.grow(n)
         self._weigh(np.arange(before, n))
 
     def _weigh(self, rows: Rows) -> None:
@@ -284,10 +411,10 @@ class LiveEmbeddings:
         plain = self._links.sums(rows)
         degrees = plain + float(settings.self_loops)
         inverse = _inverse(degrees)
-        anchor = self._step * settings.anchoring * _inverse(degrees + self._repelled[rows])
-        self._scale[rows], self._anchor[rows] = np.sqrt(inverse), anchor
+        anchor = _inverse(degrees + self._repelled[rows])
         # a self loop cancels in D - A and stays in D
-        self._own[rows] = 1 - anchor - self._step * settings.attraction * plain * inverse + self._frozen_own[rows]
+        own, base = diagonals(plain * inverse, anchor, settings.anchoring, settings.attraction, self._step)
+        self._scale[rows], self._own[rows], self._anchor[rows] = np.sqrt(inverse), own + self._frozen_own[rows], base
 
     # -- changes -------------------------------------------------------------------------------------------
 
@@ -312,8 +439,7 @@ class LiveEmbeddings:
         near = self._union(ends, self._links.columns_of(ends))  # whose row of the layers' matrix has changed
         rows = none if features_of is None else features_of
         for t in range(self._encoder.settings.num_steps):
-            around = [self._links.columns_of(rows)]
-            around += [] if self._non_links is None else [self._non_links.columns_of(rows)]
+            around = [lists.columns_of(rows) for lists, _ in self._matrices]
             rows = self._compute(t, self._union(near, rows, *around))
         rows = rows if features_of is None else self._union(rows, features_of)  # a new node is news in any case
         self._finish(rows)
@@ -342,31 +468,18 @@ class LiveEmbeddings:
         return np.concatenate(found) if found else rows
 
     def _next(self, t: int, rows: Rows) -> Tensor:
-        """C1 Y + C2 f + c Ã Y + the frozen part, of some rows."""
-        indptr, slots = self._links.entries(rows)
-        columns, values = self._links.columns.take(slots), self._links.values.take(slots)
-        values *= self._scale.take(columns)
-        values *= np.repeat(self._scale[rows], np.diff(indptr))
-        matrices = [
-            csr_of(np.arange(rows.size + 1), rows, self._own[rows]),
-            csr_of(indptr, columns, values, self._step * self._encoder.settings.attraction),
-        ]
-        if self._non_links is not None:
-            indptr, slots = self._non_links.entries(rows)
-            matrices.append(csr_of(indptr, self._non_links.columns.take(slots), self._non_links.values.take(slots)))
-        index = torch.from_numpy(rows)
-        x, f, base = self._layers[t], self._layers[0][index], torch.from_numpy(self._anchor[rows])
+        """LAYER at some rows: their links as they are now, their negatives and the sums as they were built."""
+        matrices, index = [], torch.from_numpy(rows)
+        for lists, factor in self._matrices:
+            indptr, slots = lists.entries(rows)
+            columns, values = lists.columns.take(slots), lists.values.take(slots)
+            if lists is self._links:
+                values *= self._scale.take(columns)
+                values *= np.repeat(self._scale[rows], np.diff(indptr))
+            matrices.append(csr_of(indptr, columns, values, factor))
+        own, base = (torch.from_numpy(part[rows])[:, None] for part in (self._own, self._anchor))
         low_rank = None if self._left is None else (self._left[index], self._sums[t])
-        if native.suits(x, *matrices):
-            out = torch.empty_like(f)
-            native.layer(x, out, matrices, base=base, f=f, low_rank=low_rank)
-            return out
-        total: Tensor = base[:, None] * f.to(self._dtype)
-        for matrix in matrices:
-            total += rows_product(matrix, x)
-        if low_rank is not None:
-            total += low_rank[0] @ low_rank[1]
-        return total.to(self._stored)
+        return rows_of_layer(self._layers[t], self._layers[0][index], index, matrices, own, base, low_rank)
 
     def _finish(self, rows: Rows) -> None:
         """Rows of what is shown, from Y(T)."""
@@ -383,7 +496,3 @@ class LiveEmbeddings:
 
 def _inverse(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return inverse_or_zero(torch.from_numpy(x)).numpy()
-
-
-def _projected(y: Tensor, factors: Tensor) -> Tensor:
-    return native.project(y, factors) if native.suits(y) else factors.T @ y.to(factors.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import SettingsError, StoreError
-from yinyan.fitting import Fitted
-from yinyan.retrieval.exact import TopK
+from yinyan.live.vectors import Vectors
+from yinyan.model.fitted import Fitted
+from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.index import KINDS, Index, build_index
 from yinyan.retrieval.index_store import INDEX_FILE, load_index, save_index
 from yinyan.retrieval.probing import Probing
-from yinyan.service.moment import Moment
-from yinyan.service.vectors import Vectors
 
 __all__ = ["IndexFinder", "finder_for"]
 
@@ -66,19 +65,13 @@ class IndexFinder:
         self._missed: list[Rows] = []
         self._builder: threading.Thread | None = None
 
-    def top_k(
-        self, moment: Moment, sources: Sequence[int], k: int, excluded: Callable[[int], Rows], pool: Rows | None
-    ) -> list[TopK]:
-        """The k best of each source, all of one side; rows that the moment does not know yet are left out."""
-        structure = moment.structure
-        n, left = structure.num_nodes, structure.num_left
-        if left is not None:
-            other = np.arange(left, n) if sources[0] < left else np.arange(left)
-            pool = other if pool is None else np.intersect1d(pool, other)
-        if pool is not None and not pool.size:
-            return [TopK(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))] * len(sources)
-        found = self._index.top_k(sources, min(k, n), excluded, pool)
-        return [_known(top, n) for top in found]
+    def __str__(self) -> str:
+        return str(self._index.metadata)
+
+    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None, num_nodes: int) -> list[TopK]:
+        """The k best of each source; rows from `num_nodes` on, which a reader does not know yet, are left out."""
+        found = self._index.top_k(sources, min(k, num_nodes), excluded, pool)
+        return [_known(top, num_nodes) for top in found]
 
     def update(self, rows: Rows, vectors: Vectors) -> None:
         """Called by one thread; readers see the old rows or the new ones."""

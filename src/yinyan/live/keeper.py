@@ -1,4 +1,4 @@
-"""The keeper of the live graph: one thread that writes changes down, makes them, and shows the next moment."""
+"""The keeper of the live graph: one thread that writes changes down, makes them, and shows the next state."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from yinyan.errors import StoreError, YinYanError
-from yinyan.features import Features
-from yinyan.fitting import our_encoder
-from yinyan.service.change_log import ChangeLog, Logged
-from yinyan.service.moment import Moment, Served
-from yinyan.service.renewal import Inputs, Renewal, renewal_for
-from yinyan.service.structure import Change, ConflictError, Effect, Structure, planned
-from yinyan.service.vectors import Vectors
+from yinyan.live.change_log import ChangeLog, Logged
+from yinyan.live.new_nodes import Inputs
+from yinyan.live.renewal import Renewal, renewal_for
+from yinyan.live.state import LiveState, Served
+from yinyan.live.structure import Change, ConflictError, Effect, Structure, planned
+from yinyan.live.vectors import Vectors
 
 __all__ = ["Keeper", "Made"]
 
@@ -45,7 +44,7 @@ class _ReloadSeenError(Exception):
 
 
 class Keeper:
-    """Holds the current moment. Readers take `now`, once a request; nothing they read is changed afterwards.
+    """Holds the current state. Readers take `now`, once a request; nothing they read is changed afterwards.
 
     Every process that serves the model has a keeper of its own, and the log is what they share: who writes takes its
     lock, makes what others have written first, checks the change against that, and appends it.
@@ -74,8 +73,8 @@ class Keeper:
         self._thread.start()
 
     @property
-    def now(self) -> Moment:
-        """The current moment."""
+    def now(self) -> LiveState:
+        """The current state."""
         return self._now
 
     @property
@@ -188,7 +187,7 @@ class Keeper:
         before = self._now
         if version == before.version:
             return
-        vectors, inputs, drift = before.vectors, before.inputs, before.drift
+        vectors, inputs, drift = before.live_vectors, before.inputs, before.drift
         if any(effect.nodes or effect.added or effect.removed for effect in effects):
             try:
                 renewal = self._prepared()
@@ -199,7 +198,7 @@ class Keeper:
             vectors = vectors.edited(rows, values)
             before.served.finder.update(rows, vectors)
             inputs, drift = renewal.inputs, renewal.drift()
-        self._now = Moment(before.served, version, structure, vectors, inputs, drift)
+        self._now = LiveState(before.served, version, structure, vectors, inputs, drift)
 
     def _prepared(self) -> Renewal:
         if self._renewal is None:
@@ -212,12 +211,10 @@ class Keeper:
         if not self._read_only:
             self._prepared()
 
-    def _opened(self, served: Served) -> Moment:
-        """The moment of a model after all changes in the log."""
+    def _opened(self, served: Served) -> LiveState:
+        """The state of a model after all changes in the log."""
         fitted = served.fitted
-        features: tuple[Features, ...] = () if fitted.graph.features is None else (fitted.graph.features,)
-        table = our_encoder(fitted.model).base.table
-        inputs = Inputs(features, None if table is None else table.detach())
+        inputs = Inputs.of(fitted)
         structure, vectors, drift = Structure.of(fitted.graph, served.labels), Vectors(fitted.embeddings), 0.0
         after, effects, version = _replayed(structure, self._log.after(0), 0)
         if any(effect.nodes or effect.added or effect.removed for effect in effects):
@@ -226,7 +223,7 @@ class Keeper:
             vectors, inputs, drift = vectors.edited(rows, values), renewal.inputs, renewal.drift()
             served.finder.update(rows, vectors)
             self._renewal = renewal
-        return Moment(served, version, after, vectors, inputs, drift)
+        return LiveState(served, version, after, vectors, inputs, drift)
 
 
 def _replayed(structure: Structure, found: Sequence[Logged], version: int) -> tuple[Structure, list[Effect], int]:

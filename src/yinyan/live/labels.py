@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from yinyan.columns import find_column
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.service.names import Labels
-from yinyan.tables import read_table
+from yinyan.graph.columns import find_column
+from yinyan.graph.tables import read_table
+from yinyan.live.names import Labels
 
 __all__ = ["read_labels"]
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from yinyan.errors import InputError, UnknownNodeError
-from yinyan.ids import Id, Ids
+from yinyan.graph.ids import Id, Ids
 
 __all__ = ["IdKind", "Labels", "Lookup", "Names"]
 
@@ -162,5 +162,5 @@ def _plain(value: Any) -> Any:
 def _integer(text: str) -> int:
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 4000 or str(int(text)) != text:
-        raise UnknownNodeError(f"{text[:80]!r} spells no integer id (leave kind=integer out, or say kind=text)")
+        raise UnknownNodeError(f"{text[:80]!r} spells no integer id (leave kind=integer out, or pass kind=text)")
     return int(text)

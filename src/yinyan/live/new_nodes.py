@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from yinyan.errors import InputError
-from yinyan.features import Features, SparseFeatures, features_from_matrix
-from yinyan.fitting import Fitted, embed_graph, our_encoder
 from yinyan.graph import Graph
-from yinyan.randomness import named_seed
-from yinyan.tables import read_table
-from yinyan.tensors import feature_tensor, message_graph
-from yinyan.training import Model
+from yinyan.graph.features import Features, SparseFeatures, features_from_matrix, stacked_features
+from yinyan.graph.tables import read_table
+from yinyan.model.encoder import Encoder
+from yinyan.model.fitted import Fitted, embed_graph, our_encoder
+from yinyan.model.scoring import Model
+from yinyan.model.tensors import feature_tensor, message_graph
+from yinyan.randomness import Streams
 
-__all__ = ["Extension", "extend", "new_features"]
+__all__ = ["Extension", "Inputs", "extend", "new_features", "new_table_rows", "with_table"]
 
 Id = int | str
 Rows = NDArray[np.int64]
@@ -34,14 +35,67 @@ class Extension(NamedTuple):
     rows: Rows
 
 
+class Inputs(NamedTuple):
+    """What the encoder reads beside the links: of the model's nodes, and of those that arrived since."""
+
+    features: tuple[Features, ...]  # of the model, and of each arrival
+    table: Tensor | None  # (n, ·) learned or random inputs
+
+    @classmethod
+    def of(cls, fitted: Fitted) -> Inputs:
+        """Those of a model as it was fitted."""
+        table, features = fitted.encoder.base.table, fitted.graph.features
+        return cls(() if features is None else (features,), None if table is None else table.detach())
+
+    def with_nodes(self, fitted: Fitted, features: Features | None, near: Sequence[Rows]) -> Inputs:
+        """With rows for new nodes: their features, and what the table gives them by the rows they are linked to."""
+        table = self.table
+        if table is not None:
+            table = torch.cat([table, new_table_rows(table, near, fitted.settings.encoder.inputs, fitted.seed)])
+        return Inputs(self.features if features is None else (*self.features, features), table)
+
+    def all_features(self) -> Features | None:
+        """The features of all nodes."""
+        return stacked_features(self.features)
+
+
+def new_table_rows(table: Tensor, near: Sequence[Rows], inputs: str, seed: int) -> Tensor:
+    """(len(near), ·) rows of new nodes, which follow those of an (n, ·) table.
+
+    A learned table gives a node the mean of its neighbours there are already, or zeros; a random one a draw of its own.
+    """
+    n, width = table.shape
+    made = table.new_zeros(len(near), width)
+    for place, rows in enumerate(near):
+        known = rows[rows < n]
+        if inputs == "random":
+            generator = Streams.fresh(seed, f"new nodes/{n + place}", torch.device("cpu"))
+            made[place] = torch.randn(width, generator=generator) * width**-0.5
+        elif known.size:
+            made[place] = table[torch.from_numpy(known)].mean(0)
+    return made
+
+
+def with_table(model: Model, table: Tensor | None) -> Model:
+    """The same weights over a table with rows of new nodes."""
+    encoder = our_encoder(model)
+    if table is None or encoder.base.table is None or table.shape == encoder.base.table.shape:
+        return model
+    base = copy(encoder.base)
+    base._parameters, base._buffers = dict(base._parameters), dict(base._buffers)
+    base.table = nn.Parameter(table) if isinstance(encoder.base.table, nn.Parameter) else table
+    grown: Encoder = copy(encoder)
+    grown._modules = {**encoder._modules, "base": base}
+    return Model(grown, model.decoder)
+
+
 class _Growth(NamedTuple):
-    """The grown graph, where old and new nodes went, and which links it may pass messages over."""
+    """The grown graph, where its nodes come from and the new ones went, and which links it may pass messages over."""
 
     graph: Graph
-    old_rows: Rows
+    order: Rows  # of old nodes and then new ones
     new_rows: Rows
     message_edges: Rows
-    new_links: Rows  # (·, 2) rows of the grown graph
 
 
 def extend(fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | None = None) -> Extension:
@@ -49,11 +103,14 @@ def extend(fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: S
     for place, link in enumerate(links):
         if not isinstance(link, Sequence | np.ndarray) or isinstance(link, str) or len(link) != 2:
             raise InputError(f"link {place} needs two ends (got {link!r})")
-    count = _count(features, links, ids)
+    count, n = _count(features, links, ids), fitted.graph.num_nodes
     ends = _ends(fitted.graph, links, ids, count)
     names = list(ids) if ids is not None else _free_names(fitted.graph, count)
-    growth = _grow(fitted, new_features(fitted.graph, features, count), ends, names)
-    model = _grown_model(fitted, growth)
+    near = [ends[(ends == row).any(axis=1)].ravel() for row in range(n, n + count)]
+    inputs = Inputs.of(fitted).with_nodes(fitted, new_features(fitted.graph, features, count), near)
+    growth = _grow(fitted, inputs.all_features(), ends, names)
+    order = torch.from_numpy(growth.order)
+    model = with_table(fitted.model, None if inputs.table is None else inputs.table[order])
     device = fitted.embeddings.device
     embeddings = embed_graph(
         model,
@@ -145,13 +202,13 @@ def _grow(fitted: Fitted, features: Features | None, ends: Rows, names: Sequence
         edges=np.stack([keys // (n + count), keys % (n + count)], axis=1),
         weights=_padded(graph.weights, len(ends), np.mean)[first] if graph.weights is not None else None,
         times=_padded(graph.times, len(ends), np.max)[first] if graph.times is not None else None,
-        features=_stacked(graph.features, features, order),
+        features=features.take(order) if isinstance(features, SparseFeatures) else _rows(features, order),
         sides=None if sides is None else sides[order],
         directed=graph.directed,
         feature_encoder=graph.feature_encoder,
         notes=graph.notes,
     )
-    return _Growth(grown, place[:n], place[n:], np.flatnonzero(is_message[first]), links[graph.num_edges :])
+    return _Growth(grown, order, place[n:], np.flatnonzero(is_message[first]))
 
 
 def _new_sides(graph: Graph, ends: Rows, count: int) -> NDArray[np.int8] | None:
@@ -174,48 +231,5 @@ def _padded(values: NDArray[Any], count: int, fill: Any) -> NDArray[Any]:
     return np.concatenate([values, np.full(count, fill(values) if values.size else 1, dtype=values.dtype)])
 
 
-def _stacked(old: Features | None, new: Features | None, order: Rows) -> Features | None:
-    if old is None or new is None:
-        return None
-    if isinstance(old, SparseFeatures):
-        more = new if isinstance(new, SparseFeatures) else _sparse(new)
-        together = SparseFeatures(
-            np.concatenate([old.indptr, old.indptr[-1] + more.indptr[1:]]),
-            np.concatenate([old.indices, more.indices]),
-            np.concatenate([old.values, more.values]),
-            old.num_columns,
-        )
-        return together.take(order)
-    dense = new.to_dense() if isinstance(new, SparseFeatures) else new
-    return np.ascontiguousarray(np.concatenate([old, dense])[order])
-
-
-def _sparse(dense: NDArray[np.float32]) -> SparseFeatures:
-    rows, columns = np.nonzero(dense)
-    counts = np.bincount(rows, minlength=len(dense))
-    return SparseFeatures(np.concatenate([[0], np.cumsum(counts)]), columns, dense[rows, columns], dense.shape[1])
-
-
-def _grown_model(fitted: Fitted, growth: _Growth) -> Model:
-    """The same weights; a new node's learned embedding is the mean of its known neighbours'."""
-    table = fitted.encoder.base.table
-    if table is None:
-        return fitted.model
-    model = copy.deepcopy(fitted.model)
-    old = table.detach()
-    grown = old.new_zeros(growth.graph.num_nodes, old.shape[1])
-    grown[torch.from_numpy(growth.old_rows)] = old
-    if fitted.settings.encoder.inputs == "random":
-        generator = torch.Generator().manual_seed(named_seed(fitted.seed, "new nodes"))
-        drawn = torch.randn(len(growth.new_rows), old.shape[1], generator=generator) / old.shape[1] ** 0.5
-        grown[torch.from_numpy(growth.new_rows)] = drawn.to(old)
-    else:
-        is_new = np.isin(growth.new_links, growth.new_rows)
-        for row in growth.new_rows:
-            mine = (growth.new_links == row).any(axis=1)
-            near = growth.new_links[mine][~is_new[mine]]
-            if near.size:
-                grown[row] = grown[torch.from_numpy(near)].mean(0)
-    base = our_encoder(model).base
-    base.table = nn.Parameter(grown) if isinstance(table, nn.Parameter) else grown
-    return model
+def _rows(dense: NDArray[np.float32] | None, order: Rows) -> NDArray[np.float32] | None:
+    return None if dense is None else np.ascontiguousarray(dense[order])

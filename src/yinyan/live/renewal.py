@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from yinyan.encoder import Encoder
-from yinyan.features import Features, SparseFeatures
-from yinyan.fitting import Fitted, embed_graph, our_encoder
-from yinyan.messages import MessageGraph
-from yinyan.propagation import SparseMatrix
-from yinyan.randomness import named_seed
-from yinyan.refreshing import LiveEmbeddings
-from yinyan.service.structure import Effect, NewNode, Structure
-from yinyan.tensors import feature_tensor, message_graph
-from yinyan.training import Model
+from yinyan.graph.features import stacked_features
+from yinyan.live.embeddings import LiveEmbeddings
+from yinyan.live.new_nodes import Inputs, with_table
+from yinyan.live.structure import Effect, NewNode, Structure
+from yinyan.model.fitted import Fitted, embed_graph, our_encoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.tensors import feature_tensor, message_graph
 
-__all__ = ["Inputs", "LocalRenewal", "Renewal", "WholeRenewal", "messages_of", "renewal_for", "why_whole"]
+__all__ = ["LocalRenewal", "Renewal", "WholeRenewal", "messages_of", "renewal_for", "why_whole"]
 
 Rows = NDArray[np.int64]
 
 _TOLERANCE = 1e-4  # of a row's length: half of all rows of a large graph move by less than this with every link
-
-
-class Inputs(NamedTuple):
-    """What the encoder reads beside the links, with the rows of new nodes."""
-
-    features: tuple[Features, ...]  # of the model, and of each new node
-    table: Tensor | None  # learned or random inputs
 
 
 class Renewal:
@@ -85,8 +73,7 @@ class LocalRenewal(Renewal):
             mean_weight=1.0 if weights is None else float(weights[fitted.message_edges].mean()),
             tolerance=_TOLERANCE,
         )
-        self._one_by_one = fitted.settings.encoder.inputs == "random"  # a draw depends on how many came before
-        self.inputs = Inputs(() if graph.features is None else (graph.features,), self._live.table)
+        self.inputs = Inputs.of(fitted)
 
     def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
         """New nodes first, then what is left of all links together."""
@@ -114,9 +101,8 @@ class LocalRenewal(Renewal):
         batches: list[list[NewNode]] = []
         start = n = self._live.num_nodes
         for effect in effects:
-            for place, node in enumerate(effect.nodes):
-                new_change = self._one_by_one and place == 0
-                if not batches or new_change or any(row >= start for row in node.neighbours):
+            for node in effect.nodes:
+                if not batches or any(row >= start for row in node.neighbours):
                     batches.append([])
                     start = n
                 batches[-1].append(node)
@@ -125,7 +111,7 @@ class LocalRenewal(Renewal):
 
     def _add_nodes(self, nodes: Sequence[NewNode]) -> Rows:
         features = [node.features for node in nodes if node.features is not None]
-        given = _stacked(features) if features else None
+        given = feature_tensor(stacked_features(features), torch.device("cpu"))
         changed = self._live.add_nodes(given, neighbours=[list(node.neighbours) for node in nodes])
         self.inputs = Inputs((*self.inputs.features, *features), self._live.table)
         return changed
@@ -136,54 +122,22 @@ class WholeRenewal(Renewal):
 
     def __init__(self, fitted: Fitted) -> None:
         self._fitted, self._moved = fitted, 0
-        table = our_encoder(fitted.model).base.table
-        features = fitted.graph.features
-        self.inputs = Inputs(() if features is None else (features,), None if table is None else table.detach())
+        self.inputs = Inputs.of(fitted)
 
     def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
         """Every row."""
-        n = before.num_nodes
         for effect in effects:
             self._moved += len(effect.added) + len(effect.removed) + sum(len(x.neighbours) for x in effect.nodes)
             for node in effect.nodes:
-                self._add_inputs(node, n)
-                n += 1
-        model = with_table(self._fitted.model, self.inputs.table)
-        messages = messages_of(self._fitted, after)
-        y = embed_graph(
-            model, joined_features(self.inputs.features), messages, self._fitted.settings, self._fitted.seed
-        )
-        return np.arange(after.num_nodes), y
+                self.inputs = self.inputs.with_nodes(self._fitted, node.features, [np.array(node.neighbours, np.int64)])
+        fitted = self._fitted
+        model, messages = with_table(fitted.model, self.inputs.table), messages_of(fitted, after)
+        features = feature_tensor(self.inputs.all_features(), torch.device("cpu"))
+        return np.arange(after.num_nodes), embed_graph(model, features, messages, fitted.settings, fitted.seed)
 
     def drift(self) -> float:
         """Changed links, counted each time, as a share of those there were."""
         return self._moved / max(1, self._fitted.graph.num_edges)
-
-    def _add_inputs(self, node: NewNode, row: int) -> None:
-        features, table = self.inputs
-        if node.features is not None:
-            features = (*features, node.features)
-        if table is not None:
-            near = [r for r in node.neighbours if r < table.shape[0]]
-            fresh = table[near].mean(0) if near else torch.zeros(table.shape[1])
-            if self._fitted.settings.encoder.inputs == "random":
-                generator = torch.Generator().manual_seed(named_seed(self._fitted.seed, f"new nodes/{row}"))
-                fresh = torch.randn(table.shape[1], generator=generator) * table.shape[1] ** -0.5
-            table = torch.cat([table, fresh[None].to(table)])
-        self.inputs = Inputs(features, table)
-
-
-def with_table(model: Model, table: Tensor | None) -> Model:
-    """The same weights over a table with rows of new nodes."""
-    encoder = our_encoder(model)
-    if table is None or encoder.base.table is None or table.shape == encoder.base.table.shape:
-        return model
-    base = copy(encoder.base)
-    base._parameters, base._buffers = dict(base._parameters), dict(base._buffers)
-    base.table = nn.Parameter(table) if isinstance(encoder.base.table, nn.Parameter) else table
-    grown: Encoder = copy(encoder)
-    grown._modules = {**encoder._modules, "base": base}
-    return Model(grown, model.decoder)
 
 
 def messages_of(fitted: Fitted, structure: Structure) -> MessageGraph:
@@ -212,33 +166,3 @@ def messages_of(fitted: Fitted, structure: Structure) -> MessageGraph:
         weights=None if weights is None else torch.from_numpy(weights),
         num_left=structure.num_left,
     )
-
-
-def joined_features(parts: Sequence[Features]) -> Tensor | SparseMatrix | None:
-    """The features of all nodes, those of new ones below those of the model."""
-    cpu = torch.device("cpu")
-    if not parts:
-        return None
-    return feature_tensor(parts[0], cpu) if len(parts) == 1 else _stacked(parts)
-
-
-def _stacked(parts: Sequence[Features]) -> Tensor | SparseMatrix | None:
-    """Rows of features, sparse if the first are."""
-    if not isinstance(parts[0], SparseFeatures):
-        dense = [part.to_dense() if isinstance(part, SparseFeatures) else part for part in parts]
-        return torch.from_numpy(np.concatenate(dense))
-    sparse = [part if isinstance(part, SparseFeatures) else _sparse(part) for part in parts]
-    offsets = np.cumsum([0, *(part.indptr[-1] for part in sparse)])
-    together = SparseFeatures(
-        np.concatenate([[0], *(part.indptr[1:] + o for part, o in zip(sparse, offsets, strict=False))]),
-        np.concatenate([part.indices for part in sparse]),
-        np.concatenate([part.values for part in sparse]),
-        sparse[0].num_columns,
-    )
-    return feature_tensor(together, torch.device("cpu"))
-
-
-def _sparse(dense: NDArray[np.float32]) -> SparseFeatures:
-    rows, columns = np.nonzero(dense)
-    counts = np.bincount(rows, minlength=len(dense))
-    return SparseFeatures(np.concatenate([[0], np.cumsum(counts)]), columns, dense[rows, columns], dense.shape[1])

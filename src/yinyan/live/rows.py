@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan import native
-from yinyan.energy import EnergyTerms
 from yinyan.errors import InputError
-from yinyan.propagation import LowRankOperator, SymmetricOperator, inverse_or_zero
-from yinyan.row_lists import RowLists
-from yinyan.sketches import Sketches
+from yinyan.live.row_lists import RowLists
+from yinyan.model.energy import EnergyTerms
+from yinyan.model.operators import LowRankOperator, SymmetricOperator, inverse_or_zero
+from yinyan.model.sketches import Sketches
+from yinyan.native import graph_kernels
 
 __all__ = ["csr_of", "integers", "moved", "negative_degrees", "renew", "row_blocks", "rows_product"]
 
@@ -37,13 +37,13 @@ def moved(before: Tensor, after: Tensor, rows: Rows, tolerance: float) -> Rows:
     return chosen
 
 
-def csr_of(indptr: Rows, columns: NDArray[Any], values: NDArray[Any], factor: float = 1.0) -> native.Csr:
+def csr_of(indptr: Rows, columns: NDArray[Any], values: NDArray[Any], factor: float = 1.0) -> graph_kernels.Csr:
     """Compressed rows of numpy arrays."""
     begins, places = (torch.from_numpy(part.astype(np.int32, copy=False)) for part in (indptr, columns))
-    return native.Csr(begins, places, torch.from_numpy(values), factor)
+    return graph_kernels.Csr(begins, places, torch.from_numpy(values), factor)
 
 
-def rows_product(matrix: native.Csr, x: Tensor) -> Tensor:
+def rows_product(matrix: graph_kernels.Csr, x: Tensor) -> Tensor:
     """Some rows of a product, by torch: only the rows of x that are needed are read."""
     needed, places = torch.unique(matrix.columns, return_inverse=True)
     if not needed.numel():
@@ -69,7 +69,7 @@ def renew(sketches: Sketches, stored: Tensor, links: RowLists, ends: Rows, rows:
         degree[index] = degrees[index, None].log1p()
 
 
-def _unweighted(links: RowLists, rows: Rows, degrees: Tensor) -> native.Csr:
+def _unweighted(links: RowLists, rows: Rows, degrees: Tensor) -> graph_kernels.Csr:
     """Some rows of A: a link counts once, whatever its weight."""
     indptr, slots = links.entries(rows)
     return csr_of(indptr, links.columns.take(slots), torch.ones(slots.size, dtype=degrees.dtype).numpy())
@@ -78,7 +78,7 @@ def _unweighted(links: RowLists, rows: Rows, degrees: Tensor) -> native.Csr:
 def negative_degrees(terms: EnergyTerms) -> NDArray[np.float64]:
     """(n,) D⁻ of all negative graphs together, as these were normalised by it."""
     total = torch.zeros(terms.anchor.shape[0], dtype=torch.float64)
-    for graph in terms.non_links:
+    for graph in terms.negatives:
         if isinstance(graph.adjacency, SymmetricOperator):
             total += graph.adjacency.indptr.diff()  # every non-link counts one
         elif isinstance(graph.adjacency, LowRankOperator):  # every other factor is D⁻^-1/2, of a side if there are any

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from yinyan.ids import Id, Ids
+from yinyan.graph.ids import Id, Ids
 
 __all__ = ["Search"]
 

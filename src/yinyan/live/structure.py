@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import InputError, YinYanError
-from yinyan.extension import new_features
-from yinyan.features import Features
 from yinyan.graph import Graph
-from yinyan.ids import Id
-from yinyan.service.names import Labels, Lookup, Names
-from yinyan.service.row_sets import RowSets
+from yinyan.graph.features import Features
+from yinyan.graph.ids import Id
+from yinyan.live.names import Labels, Lookup, Names
+from yinyan.live.new_nodes import new_features
+from yinyan.live.row_sets import RowSets
 
 __all__ = ["Change", "ConflictError", "Effect", "NewNode", "Structure", "planned"]
 

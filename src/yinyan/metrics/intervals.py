@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from yinyan.errors import InputError
-from yinyan.metrics import Metric, hits_at_k, metric, ranks
+from yinyan.metrics.pairs import Metric, hits_at_k, metric, ranks
 
 __all__ = ["Interval", "bootstrap_metric", "confidence_interval", "paired_difference"]
 
@@ -20,19 +20,47 @@ Floats = NDArray[np.float64]
 
 
 class Interval(NamedTuple):
-    """An estimate and the interval that holds the truth with the stated confidence."""
+    """An estimate, and the interval that contains the true value with the stated confidence."""
 
-    estimate: float
-    low: float
-    high: float
+    estimate: float  # the mean or the metric of all values
+    low: float  # lower end
+    high: float  # upper end
 
 
 def confidence_interval(values: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0) -> Interval:
-    """Expanded percentile interval for the mean of independent values, one a seed or one an item.
+    """Expanded percentile interval for the mean of independent values, one per seed or one per item.
 
     Percentiles of resampled means are too narrow for few values, by √((n-1)/n) and for want of Student's t. So
     the tail α/2 is taken as Φ(-t √(n/(n-1))) with t Student's quantile of n - 1 degrees (Hesterberg 2015). No
-    interval reaches beyond the values seen: of five seeds or fewer it remains too narrow.
+    interval reaches beyond the given values: of five values or fewer it remains too narrow.
+
+    Parameters
+    ----------
+    values
+        (n,) values, two at least.
+    level
+        The confidence.
+    resamples
+        The number of bootstrap samples.
+    seed
+        Draws the samples.
+
+    Returns
+    -------
+    Interval
+        The mean, and the ends of the interval.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than two values or one is not finite, or `level` or `resamples` is out of range.
+
+    Examples
+    --------
+    >>> from yinyan import bootstrap
+    >>> mean, low, high = bootstrap.confidence_interval([0.71, 0.72, 0.70, 0.73, 0.71])
+    >>> low < mean < high
+    True
     """
     sample = _finite("values", values)
     if sample.ndim != 1 or sample.size < 2:
@@ -50,7 +78,35 @@ def confidence_interval(values: ArrayLike, *, level: float = 0.95, resamples: in
 def paired_difference(
     first: ArrayLike, second: ArrayLike, *, level: float = 0.95, resamples: int = 2000, seed: int = 0
 ) -> Interval:
-    """Interval for the mean of `first` - `second`, values of the same seeds or items in the same order."""
+    """Confidence interval for the mean of `first` - `second`.
+
+    Parameters
+    ----------
+    first, second
+        (n,) values of the same seeds or items in the same order.
+    level
+        The confidence.
+    resamples
+        The number of bootstrap samples.
+    seed
+        Draws the samples.
+
+    Returns
+    -------
+    Interval
+        The mean difference, and the ends of the interval.
+
+    Raises
+    ------
+    InputError
+        If the shapes differ, or as for `confidence_interval`.
+
+    Examples
+    --------
+    >>> from yinyan import bootstrap
+    >>> bootstrap.paired_difference([0.72, 0.74, 0.73], [0.70, 0.71, 0.72]).low > 0
+    True
+    """
     one, other = _finite("first", first), _finite("second", second)
     if one.shape != other.shape:
         raise InputError(f"'second' needs one value for each of 'first': {one.shape} (got {other.shape})")
@@ -66,10 +122,44 @@ def bootstrap_metric(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval for a metric, by name or as a function, of the scores of positives and negatives.
+    """Percentile interval for a metric of the scores of positives and negatives.
 
     Shared negatives (m,) are drawn anew as positives are, independently of them; rows of (p, m) go with their
-    positives. Pairs count as independent draws, which pairs that share nodes are not quite.
+    positives. Pairs count as independent draws, which is not exact for pairs that share nodes.
+
+    Parameters
+    ----------
+    name
+        The name of a metric, as for `yinyan.metrics.metric`, or a function of both scores.
+    positive
+        (p,) scores of positives.
+    negative
+        Scores of negatives: shared (m,), or each positive's own row of (p, m).
+    level
+        The confidence.
+    resamples
+        The number of bootstrap samples.
+    seed
+        Draws the samples.
+
+    Returns
+    -------
+    Interval
+        The metric, and the ends of the interval.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such metric.
+    InputError
+        If there are fewer than two scores on either side, a score is NaN, or an option is out of range.
+
+    Examples
+    --------
+    >>> from yinyan import bootstrap
+    >>> estimate, low, high = bootstrap.bootstrap_metric("auc", [0.9, 0.8, 0.2], [0.5, 0.3, 0.1])
+    >>> low <= estimate <= high
+    True
     """
     measure = metric(name) if isinstance(name, str) else name
     pos, neg = np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from yinyan.errors import InputError
-from yinyan.graph import Adjacency
-from yinyan.wording import counted
+from yinyan.graph.graph import Adjacency
+from yinyan.text import counted
 
 __all__ = ["FullRanking", "full_ranking"]
 
@@ -22,7 +22,7 @@ _BLOCK = 4_000_000  # scores held at a time
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FullRanking:
-    """One value a source and metric: 'recall@K', 'ndcg@K' and 'hits@K' for each K, 'map' and 'mrr'."""
+    """One value per source and metric: 'recall@K', 'ndcg@K' and 'hits@K' for each K, 'map' and 'mrr'."""
 
     sources: NDArray[np.int64]  # (s,) ascending
     num_held_out: NDArray[np.int64]  # (s,) held-out links of each source
@@ -48,20 +48,50 @@ def full_ranking(
     candidates: ArrayLike | None = None,
     ks: Sequence[int] = (10, 20, 50),
 ) -> FullRanking:
-    """Rank, for each source of `held_out` (t, 2), its held-out targets among all nodes.
+    """Rank, for each source, its held-out targets among all nodes.
 
-    The source itself and its `known` links (pairs of source and target, or a graph's `adjacency`) are no
-    candidates; all of its held-out links are relevant. Links without direction that are to be found from both
-    ends need to be given both ways, in `held_out` and in `known`. `candidates`, a mask over the nodes, leaves
-    others out: the wrong side of a bipartite graph, say.
+    The source and its known links are no candidates; all of its held-out links are relevant. Undirected links that are
+    to be found from both ends need to be given both ways, in `held_out` and in `known`. `score_block` is called for a
+    few sources at a time, so that at most about four million scores are held.
 
-    Ties are pessimistic for every metric: a relevant node stands below all others of its score, so that a
-    scorer that says the same of every node finds nothing. With the relevant nodes at ranks r₁ < … < r_R,
+    Ties are pessimistic for every metric: a relevant node ranks below all others of its score, so that a constant score
+    finds nothing. With the relevant nodes at ranks r₁ < … < r_R,
 
         recall@K = #{i: rᵢ ≤ K} / R        ndcg@K = Σ_{rᵢ ≤ K} 1/log₂(rᵢ + 1) / Σ_{i ≤ min(R, K)} 1/log₂(i + 1)
         hits@K = 1 if r₁ ≤ K, else 0       map = Σᵢ (i / rᵢ) / R        mrr = 1 / r₁
 
-    `score_block` is asked for a few sources at a time, so that at most some four million scores are held.
+    Parameters
+    ----------
+    score_block
+        A function of rows of sources, (b,), that returns their scores for all nodes, (b, num_nodes).
+    held_out
+        (t, 2) pairs of source and target.
+    num_nodes
+        The number of nodes.
+    known
+        Pairs of source and target, or a graph's `adjacency`, that are no candidates.
+    candidates
+        A mask over the nodes that may be ranked, such as one side of a bipartite graph.
+    ks
+        Depths K of the metrics.
+
+    Returns
+    -------
+    FullRanking
+        The metrics of each source.
+
+    Raises
+    ------
+    InputError
+        If an array has another shape, or a held-out pair is known, is a self loop or is no candidate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from yinyan import ranking
+    >>> scores = np.array([[0.0, 0.9, 0.8, 0.1]])
+    >>> ranking.full_ranking(lambda sources: scores[sources], [(0, 2)], num_nodes=4, ks=[1, 2]).means["recall@2"]
+    1.0
     """
     depths = _depths(ks)
     wanted = np.unique(_pairs("held_out", held_out, num_nodes), axis=0)

@@ -73,7 +73,7 @@ def fit_calibration(positive: ArrayLike, negative: ArrayLike, method: Method) ->
     """Fit on the scores of held-out links and non-links, each kind weighted to one half in all."""
     pos, neg = np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64)
     if not pos.size or not neg.size:
-        raise InputError("calibration needs held-out links and non-links (got none of one kind)")
+        raise InputError("calibration needs held-out links and negatives (got none of one kind)")
     scores = np.concatenate([pos, neg])
     weights = np.concatenate([np.full(pos.size, 0.5 / pos.size), np.full(neg.size, 0.5 / neg.size)])
     # Platt's smoothed labels: a perfectly separated sample does not prove certainty

@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from yinyan.errors import SettingsError
+from yinyan.model.sketches import SharedStructure
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
-from yinyan.sketches import SharedStructure
 
 __all__ = ["DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "build_decoder"]
 
@@ -171,4 +171,7 @@ def build_decoder(settings: DecoderSettings, size: int, *, directed: bool, sketc
 
 def _near_identity(size: int) -> nn.Parameter:
     """Close to symmetric at first: direction is learned where the data show it."""
+    start = torch.empty(size, size)
+    if start.is_meta:  # to be read from a file
+        return nn.Parameter(start)
     return nn.Parameter(torch.eye(size) + torch.randn(size, size) * (0.1 / size**0.5))

@@ -7,14 +7,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from yinyan import native
-from yinyan.allocation import held_memory
-from yinyan.descent import LinearLayers
-from yinyan.encoder import Encoder, NodeEncoder
-from yinyan.energy import linear_layers
 from yinyan.errors import SettingsError
-from yinyan.messages import MessageGraph
-from yinyan.propagation import LowRankOperator, SparseMatrix, SymmetricOperator
+from yinyan.model.encoder import Encoder, NodeEncoder
+from yinyan.model.layer import Layer
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.native import graph_kernels
+from yinyan.native.allocation import held_memory
 
 __all__ = ["embed_all", "is_finite"]
 
@@ -63,7 +62,7 @@ def _can_stream(encoder: Encoder, messages: MessageGraph) -> bool:
     return (
         encoder.settings.margin is None
         and bias.dtype == messages.weights.dtype == torch.float32
-        and native.suits(bias)
+        and graph_kernels.suits(bias)
         and messages.structure.columns.dtype == torch.int32
         and messages.pairs.device.type == "cpu"
     )
@@ -85,20 +84,11 @@ class _Run:
         self.terms = messages.terms(encoder.settings, encoder.repulsion(), negatives)
         self.size = (messages.num_nodes, encoder.settings.hidden_size)
         step = encoder.step_size(self.terms.anchor, self.terms.anchor, self.terms)  # without a margin, whatever Y is
-        self.layers = linear_layers(self.terms, step, encoder.settings.num_steps)
-        factors = self.layers.factors.tolist()
-        named = list(zip(self.layers.graphs, factors, strict=True))
-        self.matrices = [
-            native.Csr(g.indptr, g.columns, g.values, c) for g, c in named if isinstance(g, SymmetricOperator)
-        ]
-        self.low_rank = [(g, c) for g, c in named if isinstance(g, LowRankOperator)]
-        self.own = self.layers.own
-        for graph, factor in self.low_rank:
-            self.own = self.own + factor * graph.diagonal[:, None]
+        self.layer = Layer.of(self.terms, step)
 
     def descended(self, hold_f: bool | None) -> Tensor:
         """Y(T), as it is stored."""
-        base, steps = self.encoder.base, self.layers.num_steps
+        base, steps = self.encoder.base, self.encoder.settings.num_steps
         stored = torch.bfloat16 if self.encoder.settings.storage == "bfloat16" else torch.float32
         if base.is_row_wise:
             y = torch.empty(self.size, dtype=stored)
@@ -106,25 +96,20 @@ class _Run:
                 y[first:last] = self.base_rows(first, last)
         else:
             y = base(self.features, self.terms).to(stored)
-        costly = _costs_more(self.encoder, self.features, self.layers) if hold_f is None else hold_f
+        costly = _costs_more(self.encoder, self.features, self.layer) if hold_f is None else hold_f
         held = y if steps > 2 and (costly or not base.is_row_wise) else None
         out = torch.empty_like(y) if steps else y
         for step in range(steps):
-            low_rank = self.projected(y)
+            sums = self.layer.sums(y)
             for first, last in self.blocks():
-                rows = out[first:last]
                 if held is None and step > 1:
-                    self.step(y, rows, first, self.base_rows(first, last).to(stored), low_rank)
+                    f = self.base_rows(first, last).to(stored)
                 else:  # f is Y(0): the first layer reads it, and the second writes over it
-                    whole = (y, out)[step] if held is None else held
-                    self.step(y, rows, first, whole[first:last], low_rank)
+                    f = ((y, out)[step] if held is None else held)[first:last]
+                self.layer.forward(y, f, out[first:last], sums, first_row=first)
+                del f  # before the next block's is computed
             y, out = out, torch.empty_like(y) if y is held else y
         return y
-
-    def step(self, y: Tensor, out: Tensor, first: int, f: Tensor, low_rank: tuple[Tensor, Tensor] | None) -> None:
-        """Rows of Y(t+1) from Y(t), into `out`."""
-        own, base = self.own, self.layers.base
-        native.layer(y, out, self.matrices, own=own, base=base, f=f, low_rank=low_rank, first_row=first)
 
     def finished(self, y: Tensor, dtype: torch.dtype) -> Tensor:
         """Y(T) normalised, in place where the type stays."""
@@ -141,13 +126,6 @@ class _Run:
         elif features is not None:
             features = features[first:last]
         return self.encoder.base.of_rows(features, None if table is None else table[first:last])
-
-    def projected(self, y: Tensor) -> tuple[Tensor, Tensor] | None:
-        """All low-rank graphs as one U V: U with the factors, V = C (Uᵀ Y)."""
-        if not self.low_rank:
-            return None
-        left = torch.cat([c * g.factors for g, c in self.low_rank], dim=1)
-        return left, torch.cat([g.core @ native.project(y, g.factors.contiguous()) for g, _ in self.low_rank])
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Ranges of rows."""
@@ -170,9 +148,9 @@ def _sliced(matrix: SparseMatrix, first: int, last: int) -> SparseMatrix:
     )
 
 
-def _costs_more(encoder: Encoder, features: Tensor | SparseMatrix | None, layers: LinearLayers) -> bool:
+def _costs_more(encoder: Encoder, features: Tensor | SparseMatrix | None, layer: Layer) -> bool:
     """Whether f takes more multiplications a column of the embeddings than a layer, dense ones at a discount."""
-    base, n = encoder.base, layers.own.shape[0]
+    base, n = encoder.base, layer.own.shape[0]
     dense = len(base.rest) * encoder.settings.hidden_size
     dense += 0 if base.table_weight is None else base.table_weight.shape[1]
     work = 0.0
@@ -181,5 +159,4 @@ def _costs_more(encoder: Encoder, features: Tensor | SparseMatrix | None, layers
     elif base.feature_weight is not None:
         dense += base.feature_weight.shape[1]
     work += n * dense / _DENSE
-    entries = sum(g.columns.numel() for g in layers.graphs if isinstance(g, SymmetricOperator))
-    return work > entries + 2 * n
+    return work > sum(matrix.columns.numel() for matrix in layer.matrices) + 2 * n

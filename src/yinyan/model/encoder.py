@@ -8,22 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.descent import descend
-from yinyan.energy import (
-    EnergyTerms,
-    backtracked_step_size,
-    bounded_layer,
-    energy,
-    layer,
-    linear_layers,
-    safe_step_size,
-)
 from yinyan.errors import SettingsError
-from yinyan.messages import MessageGraph
-from yinyan.propagation import SparseMatrix
+from yinyan.model.descent import descend, one_layer
+from yinyan.model.energy import EnergyTerms, backtracked_step_size, energy, safe_step_size
+from yinyan.model.layer import Layer
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.model.sketches import Sketches
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
-from yinyan.sketches import Sketches
 
 __all__ = ["BaseModel", "Encoder", "NodeEncoder"]
 
@@ -223,12 +216,12 @@ class Encoder(NodeEncoder):
     def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
         """Y(T) from f."""
         if terms.margin is None:  # every layer is the same linear map
-            layers = linear_layers(terms, self.step_size(f, f, terms), self.settings.num_steps)
+            layer = Layer.of(terms, self.step_size(f, f, terms))
             stored = f.bfloat16() if self.settings.storage == "bfloat16" else f
-            return descend(stored, layers, recompute=self.settings.recompute).to(f.dtype)
+            return descend(stored, layer, self.settings.num_steps, recompute=self.settings.recompute).to(f.dtype)
         y = f
         for _ in range(self.settings.num_steps):
-            y = bounded_layer(y, f, terms, self.step_size(y, f, terms))
+            y, _ = one_layer(y, f, terms, self.step_size(y, f, terms))
         return y
 
     def finish(self, y: Tensor) -> Tensor:
@@ -274,7 +267,7 @@ class Encoder(NodeEncoder):
         f = y = self.base(features, terms)
         trace = [float(energy(y, f, terms))]
         for _ in range(self.settings.num_steps if num_steps is None else num_steps):
-            y = layer(y, f, terms, self.step_size(y, f, terms))
+            y, _ = one_layer(y, f, terms, self.step_size(y, f, terms))
             trace.append(float(energy(y, f, terms)))
         return trace
 
@@ -299,8 +292,11 @@ def _weight(blocks: int, columns: int, hidden: int) -> nn.Parameter:
 
 def _rows(count: int, size: int, *, orthogonal: bool) -> Tensor:
     """`count` near-orthogonal rows of about unit length."""
+    rows = torch.empty(count, size)
+    if rows.is_meta:  # to be read from a file
+        return rows
     if orthogonal and count <= _ORTHOGONAL_UP_TO:
-        return nn.init.orthogonal_(torch.empty(count, size)) * math.sqrt(max(count, size) / size)
+        return nn.init.orthogonal_(rows) * math.sqrt(max(count, size) / size)
     return torch.randn(count, size) / math.sqrt(size)
 
 

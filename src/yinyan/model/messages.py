@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from yinyan.block_sampling import draw_block_pairs
-from yinyan.energy import EnergyTerms, Laplacian
-from yinyan.propagation import EdgeStructure, SymmetricOperator, inverse_or_zero
-from yinyan.sampling import KnownPairs, draw_pairs, expected_adjacency, expected_degrees, expected_rates
+from yinyan.model.energy import EnergyTerms, Laplacian
+from yinyan.model.expected_negatives import expected_adjacency, expected_degrees, expected_rates
+from yinyan.model.operators import EdgeStructure, SymmetricOperator, inverse_or_zero
+from yinyan.sampling import KnownPairs, draw_block_pairs, draw_pairs
 from yinyan.settings import EncoderSettings
 
 __all__ = ["MessageGraph"]
@@ -86,19 +86,19 @@ class MessageGraph:
             self.structure.scaled(weights, inverse_or_zero(degrees).sqrt(), hidden),
         )
         counts = None if self.weighted else plain
-        non_links, repelled = self._non_links(settings, repulsion, generator, hidden, visible, counts)
+        negative_graphs, repelled = self._negatives(settings, repulsion, generator, hidden, visible, counts)
         return EnergyTerms(
             links=links,
-            non_links=non_links,
+            negatives=negative_graphs,
             anchor=inverse_or_zero(degrees + repelled)[:, None],
             num_links=float(visible),
             anchoring=settings.anchoring,
             attraction=settings.attraction,
-            repulsion=repulsion[: len(non_links)],
+            repulsion=repulsion[: len(negative_graphs)],
             margin=settings.margin,
         )
 
-    def _non_links(
+    def _negatives(
         self,
         settings: EncoderSettings,
         repulsion: Tensor,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan import native
+from yinyan.native import graph_kernels
 
 __all__ = [
     "EdgeStructure",
@@ -20,7 +19,6 @@ __all__ = [
     "SymmetricOperator",
     "csr_product",
     "inverse_or_zero",
-    "merged",
     "row_dots",
 ]
 
@@ -30,14 +28,6 @@ class Operator(Protocol):
 
     def product(self, y: Tensor, /) -> Tensor:
         """S Y, differentiable in Y."""
-        ...
-
-    def add_product(self, out: Tensor, y: Tensor, factor: float) -> None:
-        """out += factor · S Y, in place and outside of autograd."""
-        ...
-
-    def inner(self, g: Tensor, y: Tensor, dots: Tensor) -> Tensor:
-        """<G, S Y>, given the dot products (n,) of the rows of G and Y."""
         ...
 
 
@@ -53,11 +43,11 @@ def csr_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor) -> T
 
 def _compiled_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor) -> Tensor:
     """Our own kernel where it was built, else torch's bags."""
-    matrix = native.Csr(indptr, columns, values)
-    if not native.suits(y, matrix):
+    matrix = graph_kernels.Csr(indptr, columns, values)
+    if not graph_kernels.suits(y, matrix):
         return _bag_product(indptr, columns, values, y)
     out = y.new_empty(indptr.numel() - 1, y.shape[1])
-    native.layer(y.contiguous(), out, [matrix])
+    graph_kernels.layer(y.contiguous(), out, [matrix])
     return out
 
 
@@ -109,14 +99,6 @@ class SymmetricOperator:
         """S Y, differentiable in Y."""
         return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y)  # type: ignore[no-any-return]
 
-    def add_product(self, out: Tensor, y: Tensor, factor: float) -> None:
-        """out += factor · S Y."""
-        out += csr_product(self.indptr, self.columns, self.values * factor, y)
-
-    def inner(self, g: Tensor, y: Tensor, dots: Tensor) -> Tensor:
-        """<G, S Y>."""
-        return row_dots(g, csr_product(self.indptr, self.columns, self.values, y)).sum()
-
 
 @dataclass(frozen=True)
 class LowRankOperator:
@@ -130,36 +112,10 @@ class LowRankOperator:
         """S Y, differentiable in Y."""
         return self.diagonal[:, None] * y + self.factors @ (self.core @ (self.factors.T @ y))
 
-    def add_product(self, out: Tensor, y: Tensor, factor: float) -> None:
-        """out += factor · S Y."""
-        out.addcmul_(self.diagonal[:, None], y, value=factor)
-        out.addmm_(self.factors, self.core @ (self.factors.T @ y), alpha=factor)
-
-    def inner(self, g: Tensor, y: Tensor, dots: Tensor) -> Tensor:
-        """<G, S Y>."""
-        return (self.diagonal * dots).sum() + ((self.factors.T @ g) * (self.core @ (self.factors.T @ y))).sum()
-
 
 def row_dots(a: Tensor, b: Tensor) -> Tensor:
     """(n,) dot products of rows, without an n × d intermediate."""
     return torch.bmm(a[:, None, :], b[:, :, None])[:, 0, 0]
-
-
-def merged(operators: Sequence[SymmetricOperator], factors: Sequence[float]) -> SymmetricOperator:
-    """Σ_k factor_k S_k as one matrix: each row holds the entries of all, one matrix after the other."""
-    indptr = torch.stack([operator.indptr for operator in operators]).sum(0, dtype=operators[0].indptr.dtype)
-    columns = operators[0].columns.new_empty(int(indptr[-1]))
-    values = operators[0].values.new_empty(columns.numel())
-    for place, (operator, factor) in enumerate(zip(operators, factors, strict=True)):
-        counts = operator.indptr.diff()
-        # an entry moves on by the entries of the others that come before it
-        before = indptr[:-1] - operator.indptr[:-1]
-        for earlier in operators[:place]:
-            before = before + earlier.indptr.diff()
-        shift = torch.repeat_interleave(before, counts)
-        slots = shift + torch.arange(shift.numel(), device=shift.device)
-        columns[slots], values[slots] = operator.columns, factor * operator.values
-    return SymmetricOperator(indptr, columns, values)
 
 
 @dataclass(frozen=True)
@@ -174,8 +130,8 @@ class EdgeStructure:
     @classmethod
     def from_pairs(cls, pairs: Tensor, num_nodes: int, *, weighted: bool = True) -> EdgeStructure:
         """From (m, 2) pairs without self pairs; repeated pairs stay apart and add up."""
-        if pairs.device.type == "cpu" and native.library() is not None and pairs.shape[0] < 2**30:
-            return cls(num_nodes, *native.symmetric_rows(pairs, num_nodes, places=weighted))
+        if pairs.device.type == "cpu" and graph_kernels.library() is not None and pairs.shape[0] < 2**30:
+            return cls(num_nodes, *graph_kernels.symmetric_rows(pairs, num_nodes, places=weighted))
         ends = pairs.flatten()
         order = torch.argsort(ends, stable=True)
         indptr = F.pad(torch.bincount(ends, minlength=num_nodes).cumsum(0), (1, 0))
@@ -202,14 +158,14 @@ class EdgeStructure:
         if hidden is None and pair_weights is None:
             return self.indptr.diff().to(torch.get_default_dtype())
         if self._by_native(pair_weights):
-            return native.degrees(self.indptr, self.places, pair_weights, hidden)
+            return graph_kernels.degrees(self.indptr, self.places, pair_weights, hidden)
         weights = self._weights(pair_weights, hidden)
         return weights.new_zeros(self.num_nodes).index_add_(0, self.rows, weights[self.pair_of_slot])
 
     def scaled(self, pair_weights: Tensor | None, scale: Tensor, hidden: Tensor | None = None) -> SymmetricOperator:
         """diag(scale) A diag(scale) for the given weights of the pairs, or for weights of one; 0 where `hidden`."""
         if self._by_native(scale) and self._by_native(pair_weights):
-            values = native.scaled_values(self.indptr, self.columns, self.places, pair_weights, hidden, scale)
+            values = graph_kernels.scaled_values(self.indptr, self.columns, self.places, pair_weights, hidden, scale)
             return SymmetricOperator(self.indptr, self.columns, values)
         values = scale[self.rows] * scale[self.columns]
         if pair_weights is not None or hidden is not None:
@@ -223,9 +179,16 @@ class EdgeStructure:
 
     def _by_native(self, x: Tensor | None) -> bool:
         if x is None:
-            return self.columns.dtype == torch.int32 and self.columns.device.type == "cpu" and bool(native.library())
+            return (
+                self.columns.dtype == torch.int32
+                and self.columns.device.type == "cpu"
+                and bool(graph_kernels.library())
+            )
         return (
-            x.dtype == torch.float32 and native.suits(x) and self.columns.dtype == torch.int32 and not x.requires_grad
+            x.dtype == torch.float32
+            and graph_kernels.suits(x)
+            and self.columns.dtype == torch.int32
+            and not x.requires_grad
         )
 
     def to(self, device: torch.device) -> EdgeStructure:

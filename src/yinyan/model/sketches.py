@@ -13,8 +13,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from yinyan.messages import MessageGraph
-from yinyan.propagation import SymmetricOperator, inverse_or_zero
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SymmetricOperator, inverse_or_zero
 from yinyan.randomness import hashed
 
 __all__ = ["NUM_ESTIMATES", "SharedStructure", "Sketches", "sketch_width"]

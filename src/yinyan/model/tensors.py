@@ -8,14 +8,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.errors import SettingsError
-from yinyan.features import Features, SparseFeatures
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
-from yinyan.propagation import SparseMatrix
-from yinyan.splits import Split, known_pairs
-from yinyan.training import TrainingData
+from yinyan.graph.features import Features, SparseFeatures
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
 
-__all__ = ["feature_tensor", "message_graph", "pick_device", "training_data"]
+__all__ = ["feature_tensor", "message_graph", "message_pairs", "pick_device"]
 
 
 def pick_device(name: str) -> torch.device:
@@ -53,45 +51,10 @@ def message_graph(
     graph: Graph, chosen: NDArray[np.int64], device: torch.device, place: NDArray[np.int64] | None = None
 ) -> MessageGraph:
     """The message graph of the `chosen` links (indices into `graph.edges`); directions are forgotten."""
-    return _messages(graph, chosen, device, place)[0]
+    return message_pairs(graph, chosen, device, place)[0]
 
 
-def training_data(
-    graph: Graph, split: Split, device: torch.device, place: NDArray[np.int64] | None = None
-) -> TrainingData:
-    """What training may see: training links, and the validation pairs it is judged by.
-
-    With `place` (n,) node i stands in row place[i] of it all.
-    """
-    messages, pair_of_message = _messages(graph, split.train_messages, device, place)
-    same = np.array_equal(split.train_messages, split.valid_messages)
-    pair_of_edge = np.full(graph.num_edges, -1)
-    pair_of_edge[split.train_messages] = pair_of_message
-    edge_of_target = graph.find_edges(split.train_targets)
-    pair_of_target = np.where(edge_of_target >= 0, pair_of_edge[edge_of_target], -1)
-    features = graph.features
-    if place is not None and features is not None:
-        order = np.argsort(place)
-        features = features.take(order) if isinstance(features, SparseFeatures) else features[order]
-
-    def rows(pairs: NDArray[np.int64]) -> Tensor:
-        placed = pairs if place is None else place[pairs]
-        return torch.from_numpy(np.ascontiguousarray(placed)).to(device)
-
-    known = graph.edges[split.known_in_training]
-    return TrainingData(
-        features=feature_tensor(features, device),
-        messages=messages,
-        targets=rows(split.train_targets),
-        pair_of_target=torch.from_numpy(pair_of_target).to(device),
-        known=known_pairs(graph, known if place is None else place[known]).to(device),
-        valid_messages=messages if same else message_graph(graph, split.valid_messages, device, place),
-        valid_links=rows(split.valid_targets),
-        valid_non_links=rows(split.valid_negatives),
-    )
-
-
-def _messages(
+def message_pairs(
     graph: Graph, chosen: NDArray[np.int64], device: torch.device, place: NDArray[np.int64] | None
 ) -> tuple[MessageGraph, NDArray[np.int64]]:
     """The message graph, and the unordered pair that each chosen link became."""

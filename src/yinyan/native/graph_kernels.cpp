@@ -471,7 +471,7 @@ void draw_nodes(uint64_t seed, int64_t num_nodes, int64_t begin, int64_t end, in
 
 // Pairs between blocks of nodes, counted from node `turn` on: number e begins in the block that its place among all
 // `count` falls to (or that of `places`), and ends in one of the partners (num_choices, num_blocks) of that block.
-// yinyan.block_sampling draws the same with torch.
+// yinyan.sampling.blocks draws the same with torch.
 void draw_block_pairs(uint64_t seed, int64_t turn, const int64_t* starts, const int64_t* partners, int64_t num_choices,
                       int64_t num_blocks, int64_t count, const int64_t* places, int64_t begin, int64_t end,
                       int64_t* pairs) {

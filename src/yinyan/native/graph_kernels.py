@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from yinyan.compiling import CompilationError, compiled
-from yinyan.ranges import equal_parts, row_ranges, run_all, split_evenly
+from yinyan.native.compiling import CompilationError, compiled
+from yinyan.native.ranges import equal_parts, row_ranges, run_all, split_evenly
 
 __all__ = [
     "Csr",
@@ -34,7 +34,7 @@ __all__ = [
     "why_not",
 ]
 
-_SOURCE = Path(__file__).with_name("native.cpp")
+_SOURCE = Path(__file__).with_name("graph_kernels.cpp")
 
 _STORED = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
 Gathering = Literal["add", "store", "join"]

@@ -250,7 +250,13 @@ void score_range(const Decoder& decoder, const float* weights, const float* own,
     score_any<kRows>(decoder, weights, own, rows, end - kRows, scores, room.data());
     i = end;
   }
-  for (; i < end; ++i) score_any<1>(decoder, weights, own, rows, i, scores, room.data());
+  if (i == end) return;
+  // fewer rows than a block has: filled up, because code for other numbers of rows may round in another way
+  int64_t filled[kRows];
+  float made[kRows];
+  for (int r = 0; r < kRows; ++r) filled[r] = rows ? rows[std::min(i + r, end - 1)] : std::min(i + r, end - 1);
+  score_any<kRows>(decoder, weights, own, filled, 0, made, room.data());
+  for (int r = 0; i + r < end; ++r) scores[i + r] = made[r];
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.compiling import CompilationError, compiled
-from yinyan.ranges import run_all, split_evenly
+from yinyan.native.compiling import CompilationError, compiled
+from yinyan.native.ranges import run_all, split_evenly
 
 __all__ = [
     "GROUP",
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 GROUP = 16  # rows of a list that stand together
-_SOURCE = Path(__file__).with_name("kernels.cpp")
+_SOURCE = Path(__file__).with_name("retrieval_kernels.cpp")
 _WORK = 1 << 20  # multiplications worth a thread's while
 _PARTS = 64  # at most, so that threads that finish early find more to do
 

@@ -1,4 +1,4 @@
-"""The links of a graph as they might be if none were missing: completed at low rank, and smoothed by kernels."""
+"""Low-rank completion of a graph: which of its missing edges are likely, as factors of all pairs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from yinyan.errors import SettingsError
-from yinyan.messages import MessageGraph
-from yinyan.propagation import inverse_or_zero
-from yinyan.spectra import leading_pairs, padded, random_basis
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import inverse_or_zero
+from yinyan.peers.power_iteration import leading_pairs, padded, random_basis
 
-__all__ = ["LARGEST", "LARGEST_SMOOTHED", "bytes_for", "completed_factors", "smoothed_factors"]
+__all__ = ["completed_factors", "smoothed_factors"]
 
-LARGEST = 30_000  # nodes: all pairs are held at once
-LARGEST_SMOOTHED = 10_000  # nodes: all eigenvectors of a kernel take minutes there, and the cube of it beyond
+_LARGEST = 30_000  # nodes: all pairs are held at once
+_LARGEST_SMOOTHED = 10_000  # nodes: all eigenvectors of a kernel take minutes there, and the cube of it beyond
 _ROUNDS = 12  # of believing and approximating: the beliefs hardly move afterwards
 _FIRST_POWERS = 8  # of the power iteration in the first round; one in each of the others, which start where it ended
 _MORE = 32  # vectors beyond those asked for, which make it converge
@@ -29,7 +29,7 @@ _SURE, _HESITATION = 0.65, 0.05  # score at which a missing link is as likely as
 
 @torch.no_grad()
 def completed_factors(
-    messages: MessageGraph, size: int, *, missing: float, shrinkage: float, generator: torch.Generator
+    messages: MessageGraph, size: int, *, missing: float = 0.3, shrinkage: float = 0.02, generator: torch.Generator
 ) -> tuple[Tensor, Tensor]:
     """(n, size) rows y and (size,) signs σ; Σ_k σ_k y_ik y_jk is how far i and j are believed to be linked.
 
@@ -45,7 +45,13 @@ def completed_factors(
 
 @torch.no_grad()
 def smoothed_factors(
-    messages: MessageGraph, size: int, *, missing: float, shrinkage: float, ridge: float, generator: torch.Generator
+    messages: MessageGraph,
+    size: int,
+    *,
+    missing: float = 0.5,
+    shrinkage: float = 0.02,
+    ridge: float = 0.1,
+    generator: torch.Generator,
 ) -> tuple[Tensor, Tensor]:
     """(n, size) rows and (size,) signs as of `completed_factors`, of scores that nodes with like links agree on.
 
@@ -60,10 +66,10 @@ def smoothed_factors(
     s that follows, at least 1 for links.
     """
     n = messages.num_nodes
-    if n > LARGEST_SMOOTHED:
+    if n > _LARGEST_SMOOTHED:
         raise SettingsError(
-            f"encoder.table_start: 'smoothed' needs all eigenvectors of a kernel, for {LARGEST_SMOOTHED:,} nodes at "
-            f"most (this graph has {n:,}; use 'completed')"
+            f"low-rank completion with a kernel needs all eigenvectors of it, for {_LARGEST_SMOOTHED:,} nodes at most "
+            f"(this graph has {n:,}; use the method 'yinyan')"
         )
     first = min(missing, _FIRST_MISSING)
     rows, signs, beliefs = _completed(messages, size, first, shrinkage, generator)
@@ -76,23 +82,15 @@ def smoothed_factors(
     return padded(vectors * values.abs().sqrt(), size), padded(values.sign(), size)
 
 
-def bytes_for(num_nodes: int, size: int, *, smoothed: bool = False) -> int:
-    """Bytes at the peak in float32: all pairs, a block of them twice, and a basis with its products; smoothed, all
-    pairs nine times over (beliefs, what smooths them, and products on the way: 7.8 were measured)."""
-    if smoothed:
-        return 4 * num_nodes * (9 * num_nodes + 2 * size)
-    return 4 * num_nodes * (num_nodes + 2 * _BLOCK + 5 * (size + _MORE))
-
-
 def _completed(
     messages: MessageGraph, size: int, missing: float, shrinkage: float, generator: torch.Generator
 ) -> tuple[Tensor, Tensor, Tensor]:
     """At most `size` columns of rows, their signs, and the (n, n) beliefs that they approximate."""
     n = messages.num_nodes
-    if n > LARGEST:
+    if n > _LARGEST:
         raise SettingsError(
-            f"encoder.table_start: 'completed' holds all pairs of nodes at once, for {LARGEST:,} nodes at most "
-            f"(this graph has {n:,}; use 'spectral')"
+            f"low-rank completion holds all pairs of nodes at once, for {_LARGEST:,} nodes at most "
+            f"(this graph has {n:,}; use the method 'yinyan')"
         )
     beliefs = messages.weights.new_zeros(n, n)
     _know(beliefs, messages)

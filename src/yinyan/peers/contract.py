@@ -10,13 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from yinyan.defaults import ground
-from yinyan.fitting import Fitted, Hooks, embed_graph, fit_model, training_fingerprint
 from yinyan.graph import Graph
+from yinyan.model.fitted import Fitted, embed_graph
+from yinyan.model.scoring import Model, score_pairs
+from yinyan.model.tensors import feature_tensor, message_graph, pick_device
 from yinyan.settings import Settings
 from yinyan.splits import Split
-from yinyan.tensors import feature_tensor, message_graph, pick_device
-from yinyan.training import Model, score_pairs
+from yinyan.training.data import TrainingData
+from yinyan.training.defaults import ground
+from yinyan.training.fingerprints import training_fingerprint
+from yinyan.training.fit import fit_model
+from yinyan.training.hooks import Hooks
 
 __all__ = ["Fits", "Method", "Outcome", "Overrides", "Scorer", "Task", "merged", "trained"]
 
@@ -31,20 +35,20 @@ Fits = MutableMapping[str, Fitted]
 class Task:
     """A split to learn from, and how."""
 
-    split: Split
-    seed: int = 0
-    settings: Overrides = field(default_factory=dict)  # by group; they win over the method's own
-    device: str = "auto"
-    hooks: Hooks = field(default_factory=Hooks)
-    fits: Fits | None = None  # our last training is kept here, for a task that differs at test time alone
+    split: Split  # the edges by role
+    seed: int = 0  # of the training
+    settings: Overrides = field(default_factory=dict)  # by group; they override the method's own
+    device: str = "auto"  # 'auto', 'cpu', 'cuda' or 'mps'
+    hooks: Hooks = field(default_factory=Hooks)  # callbacks of the training
+    fits: Fits | None = None  # cache of the last training, for a task that differs at test time only
 
 
 class Outcome(NamedTuple):
-    """What a method makes of a task."""
+    """The result of a method on a task."""
 
-    score: Scorer  # with the messages of test time
-    validation: float | None = None  # the figure that chose its weights, for tuning; none without training
-    spared: float = 0.0  # seconds of a training that an earlier task went through
+    score: Scorer  # scores of (p, 2) rows, with the messages of test time
+    validation: float | None = None  # metric of the best epoch; None without training
+    spared: float = 0.0  # seconds of training saved by the cache
 
 
 Method = Callable[[Task], Outcome]
@@ -59,18 +63,19 @@ def trained(
     own: Overrides | None = None,
     *,
     fixed: Overrides | None = None,
+    start: Callable[[Model, TrainingData], None] | None = None,
 ) -> Outcome:
     """Train what `build` makes (ours, without it) by our loop: the same masking, loss and choice of weights.
 
     Settings are the common ground of the graph, without sketches and node dropout, changed by the method's `own`, then
-    by the task's, then by those that make the method what it is (`fixed`).
+    by the task's, then by those that make the method what it is (`fixed`). `start` gives other weights to train from.
     """
     split, device = task.split, pick_device(task.device)
     changes = merged(merged(merged(_PLAIN, own or {}), task.settings), fixed or {})
     settings = ground(split.graph, len(split.train_targets)).settings.updated(changes)
     messages = message_graph(split.graph, split.test_messages, device)
     spared = 0.0
-    fits = task.fits if build is None else None
+    fits = task.fits if build is None and start is None else None
     key = "" if fits is None else f"{device}/{training_fingerprint(split, settings, task.seed)}"
     if fits is not None and key in fits:
         fitted = fits[key]
@@ -79,7 +84,13 @@ def trained(
         embeddings = embed_graph(fitted.model, features, messages, settings, task.seed)
     else:
         fitted = fit_model(
-            split, settings, seed=task.seed, device=device, calibration="platt", hooks=task.hooks, build=build
+            *(split, settings),
+            seed=task.seed,
+            device=device,
+            calibration="platt",
+            hooks=task.hooks,
+            build=build,
+            start=start,
         )
         embeddings = fitted.embeddings
         if fits is not None:

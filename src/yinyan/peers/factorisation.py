@@ -7,14 +7,14 @@ import math
 import torch
 from torch import Tensor, nn
 
-from yinyan.decoder import build_decoder
-from yinyan.encoder import NodeEncoder
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
+from yinyan.model.decoder import build_decoder
+from yinyan.model.encoder import NodeEncoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Overrides, Task, trained
-from yinyan.propagation import SparseMatrix
 from yinyan.settings import Settings
-from yinyan.training import Model
 
 __all__ = ["Table", "factorisation", "unit_rows"]
 

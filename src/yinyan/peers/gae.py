@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from yinyan.decoder import build_decoder
-from yinyan.encoder import BaseModel, NodeEncoder
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
+from yinyan.model.decoder import build_decoder
+from yinyan.model.encoder import BaseModel, NodeEncoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
-from yinyan.propagation import SparseMatrix
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings, Settings
-from yinyan.training import Model
 
 __all__ = ["LinearPropagation", "gae", "optimised_gae"]
 

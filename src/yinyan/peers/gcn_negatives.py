@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import EdgeStructure, SymmetricOperator, inverse_or_zero
 from yinyan.peers.contract import Outcome, Task
 from yinyan.peers.layered import Layered, layered
-from yinyan.propagation import EdgeStructure, SymmetricOperator, inverse_or_zero
 from yinyan.sampling import draw_pairs
 
 __all__ = ["GCNWithNegatives", "gcn_negatives"]

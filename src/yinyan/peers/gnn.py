@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.messages import MessageGraph
+from yinyan.model.messages import MessageGraph
 from yinyan.peers.contract import Outcome, Overrides, Task, trained
 from yinyan.peers.layered import Layered, builder, geometric, layered
 from yinyan.peers.matrices import edge_index, mean_matrix, normalised_matrix, sum_matrix

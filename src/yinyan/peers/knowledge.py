@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from yinyan.decoder import Decoder
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
+from yinyan.model.decoder import Decoder
+from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
 from yinyan.peers.factorisation import Table, unit_rows
 from yinyan.settings import Settings
-from yinyan.training import Model
 
 __all__ = ["ComplEx", "DistMult", "Relation", "TransE", "complex_", "distmult", "transe"]
 

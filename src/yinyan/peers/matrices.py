@@ -7,8 +7,8 @@ import warnings
 import torch
 from torch import Tensor
 
-from yinyan.messages import MessageGraph
-from yinyan.propagation import SymmetricOperator, inverse_or_zero
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SymmetricOperator, inverse_or_zero
 
 __all__ = ["edge_index", "mean_matrix", "normalised_matrix", "sum_matrix"]
 

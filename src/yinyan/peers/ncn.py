@@ -8,15 +8,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.decoder import Decoder
-from yinyan.encoder import Encoder, NodeEncoder
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
+from yinyan.model.decoder import Decoder
+from yinyan.model.encoder import Encoder, NodeEncoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
-from yinyan.propagation import SparseMatrix
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings, Settings
-from yinyan.training import Model
 
 __all__ = ["Around", "NeighbourDecoder", "NeighbourModel", "common_neighbours", "lone_neighbours", "ncn", "ncnc"]
 

@@ -9,15 +9,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan.decoder import build_decoder
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
+from yinyan.model.decoder import build_decoder
+from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
 from yinyan.peers.factorisation import Table
 from yinyan.peers.walks import WalkGraph, walk
 from yinyan.randomness import named_seed
 from yinyan.settings import Settings
-from yinyan.training import Model
 
 __all__ = ["Walking", "node2vec", "skip_gram"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from yinyan.defaults import suggest
 from yinyan.peers.contract import Outcome, Task, trained
+from yinyan.training.defaults import suggest
 
 __all__ = ["yinyan", "yinyan_as_suggested", "yinyan_without_negatives"]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from yinyan.errors import SettingsError
 from yinyan.peers.contract import Method
 
-__all__ = ["METHODS", "Card", "method"]
+__all__ = ["METHODS", "PEERS", "Card", "method"]
 
 
 class Card(NamedTuple):
@@ -23,7 +23,12 @@ class Card(NamedTuple):
 METHODS = {
     "yinyan": Card("ours", "ours:yinyan", "energy descent with attraction and repulsion"),
     "yinyan-without-negatives": Card("ours", "ours:yinyan_without_negatives", "the same without repulsion (K = 0)"),
-    "yinyan-as-suggested": Card("ours", "ours:yinyan_as_suggested", "the same with sketches, as it comes"),
+    "yinyan-as-suggested": Card(
+        "ours", "ours:yinyan_as_suggested", "the same with default settings: structural sketches, node dropout"
+    ),
+    "yinyan-imputed": Card(
+        "ours", "imputed:yinyan_from_imputed_edges", "the same from imputed edges (low-rank completion)"
+    ),
     "cn": Card("heuristic", "classical:cn", "common neighbours"),
     "aa": Card("heuristic", "classical:aa", "Adamic-Adar"),
     "ra": Card("heuristic", "classical:ra", "resource allocation"),
@@ -44,16 +49,42 @@ METHODS = {
     "jknet": Card("gnn", "gnn:jknet", "jumping knowledge over graph convolutions"),
     "gcnii": Card("gnn", "gnn:gcnii", "deep graph convolution with initial residual"),
     "lightgcn": Card("gnn", "gnn:lightgcn", "linear propagation of embeddings, dot product"),
-    "gcn-negatives": Card("gnn", "gcn_negatives:gcn_negatives", "graph convolution over links less non-links"),
+    "gcn-negatives": Card("gnn", "gcn_negatives:gcn_negatives", "graph convolution over edges minus negatives"),
     "gae": Card("gnn", "gae:gae", "one linear propagation, Hadamard MLP (as in NCN's harness)"),
     "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
-    "ncnc": Card("edge-wise", "ncn:ncnc", "the same with common neighbours completed"),
+    "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
 }
+
+PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
 
 
 def method(name: str) -> Method:
-    """The method called `name`."""
+    """The method called `name`.
+
+    Parameters
+    ----------
+    name
+        One of `yinyan.peers.METHODS`.
+
+    Returns
+    -------
+    callable
+        A function of a `Task` that returns an `Outcome`.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such method.
+
+    Examples
+    --------
+    >>> from yinyan import peers, random_split
+    >>> split = random_split(graph, seed=0)
+    >>> outcome = peers.method("cn")(peers.Task(split))
+    >>> outcome.score(split.test_targets).shape == (len(split.test_targets),)
+    True
+    """
     if name not in METHODS:
         near = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.0)[0]
         raise SettingsError(f"there is no method {name!r} (nearest: {near!r}; all: {', '.join(METHODS)})")

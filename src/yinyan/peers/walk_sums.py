@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError
 from yinyan.graph import Graph
+from yinyan.model.operators import csr_product
 from yinyan.peers.neighbours import DistinctPairs, Neighbours, distinct_pairs, neighbours_of, source_blocks
-from yinyan.propagation import csr_product
 
 __all__ = ["katz", "personalised_pagerank", "spectral_radius"]
 

@@ -1,70 +1,121 @@
-"""What a report tells."""
+"""What the model page shows, of a served model and in a report, as plain values for JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
-from yinyan.errors import InputError
+from yinyan import __version__
+from yinyan.model.calibration import BASE_RATE
+from yinyan.model.fitted import Fitted
+from yinyan.randomness import named_seed
+from yinyan.reporting.curves import (
+    Floats,
+    precision_recall_curve,
+    reliability_bins,
+    roc_curve,
+    score_histogram,
+    thinned,
+)
+from yinyan.reporting.embedding_map import EmbeddingMap
 
-__all__ = ["ReportContent", "Row", "as_array", "given"]
+__all__ = ["context_edges", "finite", "map_of", "model_content", "own_embeddings"]
 
-Row = tuple[object, object, float, float | None]  # source, target, score, probability
+_CONTEXT = 4_000  # edges drawn behind the nodes of a map
 
-
-@dataclass(frozen=True, eq=False)
-class ReportContent:
-    """What a report tells. All but the title may be left out, and its section then is too."""
-
-    title: str
-    subtitle: str = ""
-    generated: str | None = None  # when; None keeps the page the same from run to run
-    name: str = "yinyan"  # of this model, beside its peers
-    protocol: str | None = None  # how links were held out, named under the comparison; None: facts["protocol"]
-    facts: Mapping[str, str] = field(default_factory=dict)
-    notes: Sequence[str] = ()  # whole sentences on what was guessed, merged or chosen
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    peers: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # name to metrics
-    # of each epoch: epoch, loss, learning_rate, hits, mrr, auc, repulsion; None where not validated
-    history: Sequence[Mapping[str, float | None]] = ()
-    best_epoch: int | None = None  # whose weights were restored
-    energy: Sequence[float] = ()  # before the first layer, and after each
-    positive_scores: ArrayLike | None = None  # logits of held-out links
-    negative_scores: ArrayLike | None = None  # and of held-out non-links
-    positive_probabilities: ArrayLike | None = None
-    negative_probabilities: ArrayLike | None = None
-    base_rate: float | None = None  # share of links the probabilities are stated for; None: as sampled
-    points: ArrayLike | None = None  # (n, 2) of the map
-    point_labels: ArrayLike | None = None  # (n,) small integers, the communities
-    links: ArrayLike | None = None  # (m, 2) rows of points, for context
-    predicted: ArrayLike | None = None  # (p, 2) rows of points: the first p of `recommendations`
-    recommendations: Sequence[Row] = ()  # best first
-    settings: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # group to name to value
-
-    def __post_init__(self) -> None:
-        """Refuse a map whose parts do not fit together."""
-        if not given(self.points):
-            return
-        points = np.asarray(self.points, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != 2 or not np.isfinite(points).all():
-            raise InputError(f"'points' needs finite numbers of shape (n, 2) (got shape {points.shape})")
-        if self.point_labels is not None and np.shape(self.point_labels) != (len(points),):
-            raise InputError(f"'point_labels' needs {len(points):,} labels (got shape {np.shape(self.point_labels)})")
-        for name in ("links", "predicted"):
-            rows = as_array(getattr(self, name)).reshape(-1)
-            if rows.size % 2 or (rows.size and (rows.min() < 0 or rows.max() >= len(points))):
-                raise InputError(f"'{name}' needs pairs of rows of 'points', from 0 to {len(points) - 1:,}")
+Rows = NDArray[np.int64]
+Scores = tuple[NDArray[Any], NDArray[Any]]
 
 
-def as_array(values: ArrayLike | None) -> NDArray[Any]:
-    """The values as an array, empty where there are none."""
-    return np.asarray(() if values is None else values)
+def model_content(fitted: Fitted, *, test: Scores | None = None) -> dict[str, Any]:
+    """The parts that a served model and a report share; charts of scores are of `test` pairs, or else of validation."""
+    graph = fitted.graph
+    return {
+        "model": {
+            "num_nodes": graph.num_nodes,
+            "num_links": graph.num_edges,
+            "directed": graph.directed,
+            "bipartite": graph.is_bipartite,
+            "dimensions": fitted.settings.encoder.hidden_size,
+            "num_features": 0 if graph.features is None else graph.features.shape[1],
+        },
+        "metrics": finite(fitted.metrics),
+        "protocol": fitted.protocol,
+        "split": fitted.split_text,
+        "seed": fitted.seed,
+        "seconds": fitted.seconds,
+        "notes": [*graph.notes, *(f"chosen: {reason}" for reason in fitted.reasons)],
+        "settings": fitted.settings.to_dict(),
+        "training": [finite(asdict(record)) for record in fitted.history],
+        "best_epoch": fitted.best_epoch,
+        "energy": [value if math.isfinite(value) else None for value in fitted.energy],
+        **_charts(fitted, fitted.valid_scores if test is None else test, "validation" if test is None else "test"),
+        "versions": {"yinyan": __version__, "torch": torch.__version__, "python": platform.python_version()},
+    }
 
 
-def given(values: ArrayLike | None) -> bool:
-    """Whether there is at least one value."""
-    return as_array(values).size > 0
+def finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with None for what is not finite: JSON has no infinity."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+
+
+def own_embeddings(fitted: Fitted, table: torch.Tensor) -> NDArray[np.float32]:
+    """The columns of some rows that the encoder made: the sketches beside them say nothing of likeness."""
+    own: NDArray[np.float32] = table[:, : fitted.settings.encoder.hidden_size].float().cpu().numpy()
+    return own
+
+
+def map_of(fitted: Fitted) -> EmbeddingMap:
+    """The map on which nodes of a fitted model are placed: the same model gives the same map."""
+    return EmbeddingMap.of(own_embeddings(fitted, fitted.embeddings), seed=fitted.seed)
+
+
+def context_edges(edges: Rows, rows: Rows, seed: int) -> list[list[int]]:
+    """Some edges whose ends are both among the `rows` of a map (ascending), as places on it."""
+    place = np.searchsorted(rows, edges).clip(max=len(rows) - 1)
+    place = place[(rows[place] == edges).all(axis=1)]
+    if len(place) > _CONTEXT:
+        chosen = np.random.default_rng(named_seed(seed, "report")).choice(len(place), _CONTEXT, replace=False)
+        place = place[np.sort(chosen)]
+    found: list[list[int]] = place.tolist()
+    return found
+
+
+def _charts(fitted: Fitted, scores: Scores, held_out: str) -> dict[str, Any]:
+    """Histogram, ROC, precision-recall and reliability of held-out pairs; None or empty without any."""
+    positive, negative = scores
+    if not positive.size or not negative.size:
+        return {"held_out": None, "histogram": None, "roc": None, "precision_recall": None, "reliability": []}
+    edges, *shares = score_histogram(positive, negative)
+    chances = [fitted.calibration.probabilities(part) for part in (positive, negative)]
+    bins = reliability_bins(chances[0], chances[1], base_rate=BASE_RATE)
+    columns = (bins.predicted, bins.observed, bins.low, bins.high, bins.counts)
+    names = ("predicted", "observed", "low", "high", "count")
+    counts = {"num_positives": int(positive.size), "num_negatives": int(negative.size)}
+    return {
+        "held_out": {"pairs": held_out, **counts, "base_rate": BASE_RATE},
+        "histogram": {"edges": _short(edges), "positives": _short(shares[0]), "negatives": _short(shares[1])},
+        "roc": _curve(roc_curve(positive, negative)),
+        "precision_recall": _curve(precision_recall_curve(positive, negative)),
+        "reliability": [
+            dict(zip(names, values, strict=True)) for values in zip(*(c.tolist() for c in columns), strict=True)
+        ],
+    }
+
+
+def _curve(curve: tuple[Floats, Floats, float]) -> dict[str, Any]:
+    x, y = thinned(curve[0], curve[1])
+    return {"x": _short(x), "y": _short(y), "area": curve[2]}
+
+
+def _short(values: ArrayLike) -> list[float]:
+    """Six decimals: more than a chart can show."""
+    short: list[float] = np.asarray(values, dtype=np.float64).round(6).tolist()
+    return short

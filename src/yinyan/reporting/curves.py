@@ -1,4 +1,4 @@
-"""The curves of ranking and of calibration, as numbers."""
+"""The numbers of the charts: ROC, precision-recall, calibration, histogram."""
 
 from __future__ import annotations
 
@@ -12,28 +12,24 @@ from yinyan.errors import InputError
 __all__ = [
     "Floats",
     "ReliabilityBins",
-    "log_odds",
     "precision_recall_curve",
     "reliability_bins",
     "roc_curve",
+    "score_histogram",
     "thinned",
 ]
 
 Floats = NDArray[np.float64]
 
-_CLIP = 1e-7  # probabilities nearer to 0 or 1 have no place on a scale of odds
-
 
 class ReliabilityBins(NamedTuple):
-    """Stated against observed probability, one entry a non-empty bin."""
+    """Stated against observed probability, one entry per non-empty bin."""
 
     predicted: Floats  # weighted mean of the stated probabilities
-    observed: Floats  # weighted share of links
+    observed: Floats  # weighted share of positives
     low: Floats  # 95 % Wilson interval of the observed share
     high: Floats
     counts: NDArray[np.int64]  # pairs, unweighted
-    edges: Floats  # (bins, 2)
-    on_odds: bool  # bins of equal width in log-odds, as rare links need
 
 
 def roc_curve(positive: ArrayLike, negative: ArrayLike) -> tuple[Floats, Floats, float]:
@@ -56,19 +52,15 @@ def precision_recall_curve(positive: ArrayLike, negative: ArrayLike) -> tuple[Fl
 def reliability_bins(
     positive: ArrayLike, negative: ArrayLike, *, base_rate: float | None = None, num_bins: int = 10
 ) -> ReliabilityBins:
-    """Bins of stated probability, the pairs weighted so that links make up `base_rate` (None: as sampled)."""
+    """Bins of stated probability, the pairs weighted so that positives make up `base_rate` (None: as sampled)."""
     pos, neg = np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64)
     both = np.concatenate([pos, neg])
     if not pos.size or not neg.size or not ((both >= 0) & (both <= 1)).all():
-        raise InputError("probabilities of links and of non-links need to be given, and lie between 0 and 1")
+        raise InputError("probabilities of positives and of negatives need to be given, and lie between 0 and 1")
     rate = pos.size / both.size if base_rate is None else base_rate
     if not 0 < rate < 1:
         raise InputError(f"'base_rate' needs to lie between 0 and 1 (got {rate})")
-    on_odds = rate < 0.05
-    scale = log_odds(both) if on_odds else both
-    low_end, high_end = (float(scale.min()) - 1e-9, float(scale.max()) + 1e-9) if on_odds else (0.0, 1.0)
-    edges = np.linspace(low_end, high_end, num_bins + 1)
-    bin_of = np.clip(np.searchsorted(edges, scale, side="right") - 1, 0, num_bins - 1)
+    bin_of = np.minimum((both * num_bins).astype(np.int64), num_bins - 1)
     links = np.bincount(bin_of[: pos.size], minlength=num_bins)
     counts = np.bincount(bin_of, minlength=num_bins)
     weights = np.repeat([rate / pos.size, (1 - rate) / neg.size], [pos.size, neg.size])
@@ -78,19 +70,23 @@ def reliability_bins(
     # weighting multiplies the odds and keeps order: so an interval's ends are weighted as the share itself
     shares = (links[used] / counts[used], *_wilson(links[used], counts[used]))
     observed, low, high = (share * odds / (share * odds + 1 - share) for share in shares)
-    borders = np.stack([edges[:-1], edges[1:]], 1)[used]
-    borders = 1 / (1 + np.exp(-borders)) if on_odds else borders
-    return ReliabilityBins(stated, observed, low, high, counts[used], borders, on_odds)
+    return ReliabilityBins(stated, observed, low, high, counts[used])
 
 
-def log_odds(probability: ArrayLike) -> Floats:
-    """The logarithm of p / (1 - p), finite also for the certain."""
-    p = np.clip(np.asarray(probability, dtype=np.float64), _CLIP, 1 - _CLIP)
-    odds: Floats = np.log(p / (1 - p))
-    return odds
+def score_histogram(positive: ArrayLike, negative: ArrayLike, num_bins: int = 32) -> tuple[Floats, Floats, Floats]:
+    """(num_bins + 1,) edges of bins, and the share of the positives and of the negatives in each."""
+    parts = [np.asarray(scores, dtype=np.float64).ravel() for scores in (positive, negative)]
+    both = np.concatenate(parts)
+    if not parts[0].size or not parts[1].size or np.isnan(both).any():
+        raise InputError("scores of positives and of negatives need to be given, none of them NaN")
+    finite = both[np.isfinite(both)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    edges = np.linspace(low, high, num_bins + 1) if high > low else np.linspace(low - 0.5, low + 0.5, num_bins + 1)
+    shares = [np.histogram(part.clip(edges[0], edges[-1]), edges)[0] / part.size for part in parts]
+    return edges, shares[0], shares[1]
 
 
-def thinned(x: Floats, y: Floats, most: int = 400) -> tuple[Floats, Floats]:
+def thinned(x: Floats, y: Floats, most: int = 200) -> tuple[Floats, Floats]:
     """At most `most` vertices, evenly along the curve, both ends among them."""
     if x.size <= most:
         return x, y
@@ -102,10 +98,10 @@ def thinned(x: Floats, y: Floats, most: int = 400) -> tuple[Floats, Floats]:
 
 
 def _cumulative(positive: ArrayLike, negative: ArrayLike) -> tuple[Floats, Floats]:
-    """Links and non-links at or above each distinct score, from the highest score down."""
+    """Positives and negatives at or above each distinct score, from the highest score down."""
     pos, neg = np.sort(np.ravel(positive)).astype(np.float64), np.sort(np.ravel(negative)).astype(np.float64)
     if not pos.size or not neg.size or np.isnan(pos[-1]) or np.isnan(neg[-1]):  # NaN sorts last
-        raise InputError("scores of links and of non-links need to be given, none of them NaN")
+        raise InputError("scores of positives and of negatives need to be given, none of them NaN")
     thresholds = np.unique(np.concatenate([pos, neg]))[::-1]
     above = [(part.size - np.searchsorted(part, thresholds, side="left")).astype(np.float64) for part in (pos, neg)]
     return above[0], above[1]

@@ -1,6 +1,8 @@
-"""Two dimensions for looking at embeddings: principal components, then exact t-SNE."""
+"""The map of embeddings in two dimensions: exact t-SNE of landmarks, and the other nodes between them."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -8,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from yinyan.errors import InputError
 from yinyan.randomness import named_seed
 
-__all__ = ["map_2d"]
+__all__ = ["EmbeddingMap"]
 
 Floats = NDArray[np.float32]
 
@@ -18,48 +20,52 @@ _ITERATIONS = 300
 _EXAGGERATED = 100  # first iterations, in which attraction is `_EXAGGERATION` times stronger
 _EXAGGERATION = 12.0
 _BLOCK = 32  # rows of the n x n matrix worked on at a time: they stay in cache, and BLAS on one thread
+_NEAREST = 3  # landmarks between which another node is placed
+_PLACED = 1024  # nodes placed at a time
 _SMALLEST = 10  # points below which neighbourhoods say little: the components themselves are drawn
 
 
-def map_2d(
-    embeddings: ArrayLike,
-    *,
-    seed: int,
-    max_points: int = 3000,
-    keep: ArrayLike | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The rows shown, ascending, and their points (len(rows), 2), centred and within [-1, 1].
+@dataclass(frozen=True, eq=False)
+class EmbeddingMap:
+    """Landmarks, placed by t-SNE; every other node is placed between the landmarks that it is nearest to.
 
-    All rows are shown up to `max_points` (time and memory grow with its square); beyond, the rows of `keep`
-    and a random choice of the others. The same arguments give the same map.
     A map shows who is near whom: distances between far groups, and the sizes of groups, mean nothing on it.
     """
-    table = np.asarray(embeddings, dtype=np.float64)
-    if table.ndim != 2 or 0 in table.shape:
-        raise InputError(f"'embeddings' needs shape (nodes, dimensions), none of them 0 (got {table.shape})")
-    generator = np.random.default_rng(named_seed(seed, "map"))
-    rows = _choose(table.shape[0], max_points, keep, generator)
-    chosen = table[rows]
-    if not np.isfinite(chosen).all():
-        raise InputError("'embeddings' hold NaN or infinity, which have no place on a map")
-    components = _principal_components(chosen)
-    return rows, _fitted(components[:, :2] if rows.size < _SMALLEST else _tsne(components, generator))
 
+    landmarks: NDArray[np.float64]  # (m, d) embeddings
+    points: NDArray[np.float64]  # (m, 2), centred and within [-1, 1]
 
-def _choose(
-    num_rows: int, max_points: int, keep: ArrayLike | None, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    kept = np.unique(np.asarray([] if keep is None else keep, dtype=np.int64))
-    if kept.size and (kept[0] < 0 or kept[-1] >= num_rows):
-        raise InputError(f"'keep' needs rows from 0 to {num_rows - 1:,} (got {kept[0]} to {kept[-1]})")
-    least = max(1, kept.size)
-    if max_points < least:
-        raise InputError(f"'max_points' needs to be at least {least:,}, to hold 'keep' (got {max_points:,})")
-    if num_rows <= max_points:
-        return np.arange(num_rows, dtype=np.int64)
-    others = np.setdiff1d(np.arange(num_rows, dtype=np.int64), kept, assume_unique=True)
-    drawn = generator.choice(others, size=max_points - kept.size, replace=False)
-    return np.sort(np.concatenate([kept, drawn]))
+    @classmethod
+    def of(cls, embeddings: ArrayLike, *, seed: int, num_landmarks: int = 1000) -> EmbeddingMap:
+        """The map of (n, d) embeddings; time and memory grow with the square of `num_landmarks`."""
+        table = np.asarray(embeddings)
+        if table.ndim != 2 or 0 in table.shape:
+            raise InputError(f"'embeddings' needs shape (nodes, dimensions), none of them 0 (got {table.shape})")
+        generator = np.random.default_rng(named_seed(seed, "map"))
+        rows = np.arange(len(table))
+        if len(table) > num_landmarks:
+            rows = np.sort(generator.choice(len(table), num_landmarks, replace=False))
+        landmarks = table[rows].astype(np.float64)
+        if not np.isfinite(landmarks).all():
+            raise InputError("'embeddings' hold NaN or infinity, which have no place on a map")
+        components = _principal_components(landmarks)
+        points = components[:, :2] if rows.size < _SMALLEST else _tsne(components, generator)
+        return cls(landmarks, _fitted(points))
+
+    def place(self, embeddings: ArrayLike) -> NDArray[np.float64]:
+        """(n, 2) places of (n, d) embeddings: a landmark's own is kept, as long as its embedding is the same."""
+        table = np.asarray(embeddings, dtype=np.float64)
+        size = np.abs(self.landmarks).max() or 1.0  # no overflow in the squares
+        marks, near = self.landmarks / size, min(_NEAREST, len(self.landmarks))
+        points = np.empty((len(table), 2))
+        for start in range(0, len(table), _PLACED):
+            part = table[start : start + _PLACED] / size
+            distance = np.maximum((part**2).sum(1)[:, None] + (marks**2).sum(1) - 2 * part @ marks.T, 0.0)
+            nearest = np.argpartition(distance, near - 1, axis=1)[:, :near]
+            weight = 1 / (np.take_along_axis(distance, nearest, axis=1) + 1e-12)
+            weight /= weight.sum(1, keepdims=True)
+            points[start : start + _PLACED] = (weight[:, :, None] * self.points[nearest]).sum(1)
+        return points
 
 
 def _principal_components(table: NDArray[np.float64]) -> NDArray[np.float64]:

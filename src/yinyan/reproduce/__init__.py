@@ -1,4 +1,4 @@
-"""The paper's tables again: recipes, their runs, and pages with the published value beside ours."""
+"""Published tables: recipes, their runs, and pages with the published value beside ours."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import torch
 from yinyan.datasets import load
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import DivergedError
-from yinyan.feature_matrix import rows_normalised
+from yinyan.evaluation import Protocol, figures_of, held_out_scores, make_split, negatives_in_words
+from yinyan.graph.feature_matrix import rows_normalised
 from yinyan.peers.contract import Fits, Overrides, Task, merged
 from yinyan.peers.registry import method
-from yinyan.protocol import Protocol, figures_of, held_out_scores, make_split, negatives_in_words
 from yinyan.reproduce.recipe import Cell
 from yinyan.reproduce.running import Result
 from yinyan.reproduce.stand_ins import stand_in
@@ -24,7 +24,7 @@ __all__ = ["measure"]
 _SMALL: Overrides = {
     "encoder": {"hidden_size": 8, "embedding_size": 8},
     "decoder": {"width": 8},
-    "training": {"epochs": 2, "batch_size": 40, "validation_negatives": 50},
+    "training": {"epochs": 2, "batch_size": 40, "valid_negatives": 50},
 }
 _FITS: Fits = {}  # the last training of this process: protocols that differ at test time share it
 

@@ -13,10 +13,10 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from yinyan.errors import SettingsError
+from yinyan.evaluation import PROTOCOLS
 from yinyan.metrics import metric
 from yinyan.peers.contract import merged
 from yinyan.peers.registry import method
-from yinyan.protocol import PROTOCOLS
 from yinyan.settings import GROUPS, Settings
 
 if sys.version_info >= (3, 11):
@@ -56,17 +56,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: a row on a data set, under a protocol, with a seed."""
+    """One run: a row of a recipe on a data set, under a protocol, with a seed."""
 
-    recipe: str
-    row: str
-    method: str
-    data: str
-    protocol: str
-    metric: str
-    seed: int
-    row_normalised: bool
-    settings: Overrides = field(hash=False)
+    recipe: str  # name of the recipe
+    row: str  # name of the row
+    method: str  # as for `yinyan.peers.method`
+    data: str  # as for `yinyan.datasets.load`
+    protocol: str  # name of the protocol
+    metric: str  # name of the metric
+    seed: int  # of split and training
+    row_normalised: bool  # whether features are divided by their row's sum
+    settings: Overrides = field(hash=False)  # by group
 
     @property
     def summary(self) -> str:
@@ -84,18 +84,35 @@ class Cell:
 class Recipe:
     """A table or figure: rows, protocols, and the published values."""
 
-    name: str
-    title: str
-    about: str
-    metric: str
+    name: str  # as for `read_recipe`
+    title: str  # of the table
+    about: str  # what the table shows
+    metric: str  # name of the metric
     source: str  # the protocol under which the published values were obtained
-    protocols: tuple[str, ...]
-    rows: tuple[Row, ...]
-    x_label: str = ""  # of a figure
-    needs: str = ""  # what this machine may lack
+    protocols: tuple[str, ...]  # under which it is run
+    rows: tuple[Row, ...]  # methods with their settings
+    x_label: str = ""  # of the horizontal axis of a figure
+    needs: str = ""  # hardware that a run takes
 
     def cells(self, seeds: int | None = None) -> Iterator[Cell]:
-        """Every run of the recipe, first seeds first, so that a stopped run has a whole if thin table."""
+        """Every run of the recipe, ordered by seed, so that a run that was stopped has a whole table of fewer seeds.
+
+        Parameters
+        ----------
+        seeds
+            The number of seeds; the recipe's unless given.
+
+        Returns
+        -------
+        iterator of Cell
+            The runs.
+
+        Examples
+        --------
+        >>> from yinyan import reproduce
+        >>> next(reproduce.read_recipe("main").cells()).seed
+        0
+        """
         jobs = [(r, p, q, s) for r in self.rows for p in r.places for q in p.protocols for s in range(seeds or p.seeds)]
         for row, place, protocol, seed in sorted(jobs, key=lambda job: job[3]):
             yield Cell(
@@ -112,12 +129,46 @@ class Recipe:
 
 
 def recipe_names() -> list[str]:
-    """The recipes that come with the package."""
+    """The recipes that come with the package.
+
+    Returns
+    -------
+    list of str
+        Their names, sorted.
+
+    Examples
+    --------
+    >>> from yinyan import reproduce
+    >>> "main" in reproduce.recipe_names()
+    True
+    """
     return sorted(f.name.removesuffix(".toml") for f in _folder().iterdir() if f.name.endswith(".toml"))
 
 
 def read_recipe(name: str) -> Recipe:
-    """A recipe by its name, every setting of it checked."""
+    """A recipe by its name, every setting of it checked.
+
+    Parameters
+    ----------
+    name
+        One of `recipe_names`.
+
+    Returns
+    -------
+    Recipe
+        The recipe.
+
+    Raises
+    ------
+    SettingsError
+        If there is no such recipe.
+
+    Examples
+    --------
+    >>> from yinyan import reproduce
+    >>> reproduce.read_recipe("main").metric
+    'hits@100'
+    """
     if name not in recipe_names():
         near = difflib.get_close_matches(name, recipe_names(), n=1, cutoff=0.0)[0]
         raise SettingsError(f"there is no recipe {name!r} (nearest: {near!r}; yinyan reproduce --list names all)")

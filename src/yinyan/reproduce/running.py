@@ -1,4 +1,4 @@
-"""Running cells: one process a worker, one file a result, finished cells never run twice."""
+"""Running cells: one process per worker, one file per table, finished cells never run twice."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from typing import Any
 
 from yinyan import __version__
 from yinyan.errors import StoppedError, StoreError
-from yinyan.files import write_text
+from yinyan.files import locked, write_text
 from yinyan.reproduce.recipe import Cell
 
 __all__ = ["Job", "Result", "kept_results", "run_cells"]
+
+_NAMED = ("figure", "figures", "validation", "protocol", "seconds", "failure")  # what a line holds of a result
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,7 @@ def run_cells(
     should_stop: Callable[[], bool] = lambda: False,
 ) -> None:
     """Run the cells that have no result yet; where `should_stop` says so, running ones are finished first."""
-    wanted = {cell.digest: cell for cell in cells}
-    missing = [cell for cell in wanted.values() if read_result(cell, job) is None]
+    missing = _missing({cell.digest: cell for cell in cells}.values(), job)
     if workers == 1:
         for done, cell in enumerate(missing):
             if should_stop():
@@ -68,7 +69,7 @@ def run_cells(
             for worker in set(active_children()) - others:
                 worker.terminate()
             raise
-    left = sum(read_result(cell, job) is None for cell in missing)
+    left = len(_missing(missing, job))
     if left:
         raise _stopped(len(missing) - left, len(missing))
 
@@ -78,34 +79,54 @@ def run_and_keep(cell: Cell, job: Job) -> Result:
     from yinyan.reproduce.measuring import measure
 
     result = measure(cell, device=job.device, threads=job.threads, smoke=job.smoke)
-    content = {**asdict(result), "version": __version__}
     path = result_file(cell, job)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(content) + "\n")
+    with locked(path.with_name(".lock")):  # other workers, and other commands, keep their results here too
+        lines = _read_lines(path) | {cell.digest: {**asdict(result), "version": __version__}}
+        write_text(path, "".join(json.dumps(line) + "\n" for line in sorted(lines.values(), key=_order)))
     return result
 
 
 def kept_results(cells: Iterable[Cell], job: Job) -> list[Result]:
-    """The results at hand."""
-    return [found for cell in cells if (found := read_result(cell, job)) is not None]
-
-
-def read_result(cell: Cell, job: Job) -> Result | None:
-    """The result of a cell, or of one in another table that is the same run; none if there is no such."""
-    path = result_file(cell, job)
-    named = ("figure", "figures", "validation", "protocol", "seconds", "failure")
-    try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return Result(cell, **{name: content[name] for name in named})
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError):  # it was written whole, so that something else damaged it
-        raise StoreError(f"'{path}' is not a whole result: delete it, and the same command runs it again") from None
+    """The results at hand, of this table or of another one that shares the run."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted((job.folder / "cells").glob("*.jsonl")):
+        found = _read_lines(path) | found
+    kept = [(cell, found[cell.digest]) for cell in cells if cell.digest in found]
+    return [Result(cell, **{name: line[name] for name in _NAMED}) for cell, line in kept]
 
 
 def result_file(cell: Cell, job: Job) -> Path:
-    """Where a cell's result is kept."""
-    return job.folder / "cells" / f"{cell.method}.{cell.data}.{cell.protocol}.{cell.seed}.{cell.digest}.json"
+    """Where a cell's result is kept: a line in the file of the table that ran it."""
+    return job.folder / "cells" / f"{cell.recipe}.jsonl"
+
+
+def _missing(cells: Iterable[Cell], job: Job) -> list[Cell]:
+    wanted = list(cells)
+    done = {result.cell.digest for result in kept_results(wanted, job)}
+    return [cell for cell in wanted if cell.digest not in done]
+
+
+def _read_lines(path: Path) -> dict[str, dict[str, Any]]:
+    """The lines of a file by the digest of their cells."""
+    found = {}
+    for number, text in enumerate(path.read_bytes().splitlines() if path.exists() else (), start=1):
+        try:
+            line: dict[str, Any] = json.loads(text)
+            if any(name not in line for name in _NAMED):
+                raise ValueError
+            found[Cell(**line["cell"]).digest] = line
+        except (ValueError, KeyError, TypeError):  # the file was written whole, so that something else damaged it
+            raise StoreError(
+                f"line {number} of '{path}' is not a whole result: delete it, and the same command runs it again"
+            ) from None
+    return found
+
+
+def _order(line: dict[str, Any]) -> tuple[Any, ...]:
+    """The same for the same runs, in whatever order they ended."""
+    cell = Cell(**line["cell"])
+    return cell.method, cell.data, cell.protocol, cell.seed, cell.digest
 
 
 def _in_parallel(

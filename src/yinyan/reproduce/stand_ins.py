@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from yinyan.datasets.dataset import Dataset
 from yinyan.graph import Graph
-from yinyan.parts import Parts
-from yinyan.splits import random_split
+from yinyan.splits import Parts, random_split
 
 __all__ = ["stand_in"]
 

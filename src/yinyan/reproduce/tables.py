@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import Any
 
-from yinyan.protocol import PROTOCOLS, mean_and_spread
+from yinyan.evaluation import PROTOCOLS, mean_and_spread
 from yinyan.reproduce.recipe import Place, Recipe, Row
 from yinyan.reproduce.running import Result
 

@@ -2,55 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import StoppedError
-from yinyan.graph import Graph
-from yinyan.retrieval.asking import Ask, checked_k, known_partners
+from yinyan.results import Id, Recommendations
+from yinyan.retrieval.exact import Excluded, TopK
+from yinyan.retrieval.recommend import as_list, checked_k
+from yinyan.retrieval.state import SearchState, pair_scores
 
-__all__ = ["Pairs", "best_pairs"]
+__all__ = ["best_links"]
 
 _FIRST = 8  # partners asked for of every node
 _PART = 1024  # nodes asked at a time
 
 Rows = NDArray[np.int64]
-Pairs = tuple[Rows, NDArray[np.float32]]
+Scores = NDArray[np.float32]
+TopKOf = Callable[[Rows, int, Excluded, Rows | None], list[TopK]]
 
 
-def best_pairs(
-    graph: Graph,
-    ask: Ask,
-    score: Callable[[Rows], NDArray[np.float32]],
+def best_links(
+    state: SearchState,
     k: int,
     *,
-    symmetric: bool,
+    nodes: Iterable[Id] | None = None,
+    top_k: TopKOf | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
-) -> Pairs:
+) -> Recommendations:
+    """The `k` best new links of the whole graph, or of `nodes`, ranked from 1; by the state's search, or by `top_k`."""
+    rows = None if nodes is None else np.unique(state.rows(as_list(nodes)))
+    pairs, scores = _best_pairs(state, top_k or state.top_k, checked_k(k), rows, on_progress, should_stop)
+    sources, targets = (tuple(state.ids(pairs[:, end])) for end in (0, 1))
+    return Recommendations(sources, targets, scores, np.arange(1, len(pairs) + 1))
+
+
+def _best_pairs(
+    state: SearchState,
+    top_k: TopKOf,
+    k: int,
+    rows: Rows | None,
+    on_progress: Callable[[int, int], None],
+    should_stop: Callable[[], bool],
+) -> tuple[Rows, Scores]:
     """(k, 2) pairs of rows that are no links, best first, and their scores: fewer only where fewer exist.
 
     Every node is asked for a few partners. A node all of whose partners are among the k best so far may have more of
-    them, so it is asked for twice as many, and so on. With an exact `ask` the answer is exact.
+    them, so it is asked for twice as many, and so on. With an exact search the answer is exact.
+    Given distinct `rows`, only these nodes are asked: the answer is the best of their links.
     """
-    k = checked_k(k)
+    symmetric = state.decoder.is_symmetric and not state.directed
     pairs, scores = np.empty((0, 2), np.int64), np.empty(0, np.float32)
-    asked, count = np.arange(graph.num_nodes), _FIRST
+    asked, count = np.arange(state.num_nodes) if rows is None else rows, _FIRST
+    total = asked.size
     while asked.size:
         found_pairs, found_scores, last = [pairs], [scores], np.full(asked.size, -np.inf, np.float32)
-        for places, pool in _sides(graph, asked, symmetric):
+        for places, pool in _sides(state, asked, one_side=symmetric and rows is None):
             for first in range(0, places.size, _PART):
                 if should_stop():
                     raise StoppedError("mining was stopped: it keeps nothing, and starts anew the next time")
                 part = places[first : first + _PART]
-                for place, top in zip(part.tolist(), ask(asked[part], count, known_partners(graph), pool), strict=True):
+                found = top_k(asked[part], count, lambda row: state.left_out(row, True), pool)
+                for place, top in zip(part.tolist(), found, strict=True):
                     found_pairs.append(np.stack([np.full(top.rows.size, asked[place]), top.rows], axis=1))
                     found_scores.append(top.scores)
                     if top.rows.size == count:  # there may be more
                         last[place] = top.scores[-1]
-                on_progress(min(graph.num_nodes, graph.num_nodes - asked.size + first + part.size), graph.num_nodes)
+                on_progress(min(total, total - asked.size + first + part.size), total)
         pairs, scores = _distinct(np.concatenate(found_pairs), np.concatenate(found_scores), symmetric=symmetric)
         kept = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))[: k + 64]
         pairs, scores = pairs[kept], scores[kept]
@@ -58,20 +78,21 @@ def best_pairs(
         asked, count = asked[(last > -np.inf) & (last >= bar)], 2 * count
     if not len(pairs):
         return pairs, scores
-    scores = score(pairs)  # from the lower row to the higher, the same whoever was asked
+    scores = pair_scores(state, pairs)  # from the lower row to the higher, the same whoever was asked
     kept = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))[:k]
     return pairs[kept], scores[kept]
 
 
-def _sides(graph: Graph, asked: Rows, symmetric: bool) -> list[tuple[Rows, Rows | None]]:
+def _sides(state: SearchState, asked: Rows, *, one_side: bool) -> list[tuple[Rows, Rows | None]]:
     """Places of the nodes to ask with their candidates: one side of a bipartite graph names every pair already."""
-    if graph.sides is None:
+    left, n = state.num_left, state.num_nodes
+    if left is None:
         return [(np.arange(asked.size), None)]
-    sides = graph.sides
-    return [(np.flatnonzero(sides[asked] == a), np.flatnonzero(sides != a)) for a in ((0,) if symmetric else (0, 1))]
+    first = (np.flatnonzero(asked < left), np.arange(left, n))
+    return [first] if one_side else [first, (np.flatnonzero(asked >= left), np.arange(left))]
 
 
-def _distinct(pairs: Rows, scores: NDArray[np.float32], *, symmetric: bool) -> tuple[Rows, NDArray[np.float32]]:
+def _distinct(pairs: Rows, scores: Scores, *, symmetric: bool) -> tuple[Rows, Scores]:
     if symmetric:
         pairs = np.sort(pairs, axis=1)
     span = int(pairs.max(initial=0)) + 1

@@ -17,7 +17,7 @@ from yinyan.retrieval.probing import Effort, Probing
 from yinyan.retrieval.queries import is_linear
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["Budget", "Sample", "Trial", "choose_effort", "ladder", "recall_of"]
+__all__ = ["Budget", "Sample", "Trial", "ladder", "nearest", "recall_of", "try_efforts", "unreached", "within"]
 
 Rows = NDArray[np.int64]
 
@@ -27,7 +27,7 @@ _MOST_CANDIDATES = 16_000  # for k = 100: beyond, an exact search is as good
 
 @dataclass(frozen=True)
 class Budget:
-    """Recall at least, milliseconds a source and megabytes at most; None where it does not matter."""
+    """Recall at least, milliseconds per source and megabytes at most; None where it does not matter."""
 
     recall: float | None = 0.98
     milliseconds: float | None = None
@@ -53,7 +53,7 @@ class Sample:
     truth: Sequence[TopK]
     excluded: Excluded | None
     k: int
-    exact_milliseconds: float  # a source
+    exact_milliseconds: float  # per source
 
     @classmethod
     def draw(
@@ -86,7 +86,7 @@ class Trial:
 
     effort: Effort
     recall: float
-    milliseconds: float  # a source, in a batch
+    milliseconds: float  # per source, in a batch
     error: float = 0.0  # standard error of the recall
 
     def reaches(self, recall: float | None) -> bool:
@@ -122,10 +122,10 @@ def recall_and_error(found: Sequence[TopK], truth: Sequence[TopK]) -> tuple[floa
     return float(np.mean(shares)), float(np.std(shares) / math.sqrt(len(shares)))
 
 
-def choose_effort(
+def try_efforts(
     search: Probing, rows: Snapshot, sample: Sample, budget: Budget, tell: Callable[[str], None]
-) -> Effort:
-    """The least effort within the budget, by trial on a sample, whose chance counts against it."""
+) -> list[Trial]:
+    """Efforts from the least on, until one reaches the recall or all take too long."""
     trials: list[Trial] = []
     sample.part(slice(0, 2)).try_out(search, rows)  # what is done once only shall not count
     for effort in ladder(len(search.lists.centres), linear=is_linear(search.decoder)):
@@ -139,19 +139,32 @@ def choose_effort(
             break
         if budget.recall is not None and trial.reaches(budget.recall):
             break
-    return _within(trials, budget).effort
+    return trials
 
 
-def _within(trials: Sequence[Trial], budget: Budget) -> Trial:
-    fast = [t for t in trials if budget.milliseconds is None or t.milliseconds <= budget.milliseconds]
-    good = [t for t in fast if t.reaches(budget.recall)]
-    if good:
-        return (
-            min(good, key=lambda t: t.milliseconds) if budget.recall is not None else max(good, key=lambda t: t.recall)
-        )
-    most = max(trials, key=lambda t: t.recall)
-    within = "" if budget.milliseconds is None else f" within {budget.milliseconds:g} ms a source"
-    raise SettingsError(
-        f"no effort reaches a recall of {budget.recall or 0:g}{within}: {most.recall:.4f} at {most.milliseconds:.3f} "
-        f"ms is the best that was tried (lower 'recall', raise 'milliseconds', or use kind 'exact')"
+def within(trials: Sequence[Trial], budget: Budget) -> Trial | None:
+    """The quickest that reaches the recall in time, or the best in time if no recall is asked for."""
+    good = [trial for trial in _in_time(trials, budget) if trial.reaches(budget.recall)]
+    if not good:
+        return None
+    return min(good, key=lambda t: t.milliseconds) if budget.recall is not None else max(good, key=lambda t: t.recall)
+
+
+def nearest(trials: Sequence[Trial], budget: Budget) -> Trial:
+    """The best in time; if none is, the quickest."""
+    fast = _in_time(trials, budget)
+    return max(fast, key=lambda t: t.recall) if fast else min(trials, key=lambda t: t.milliseconds)
+
+
+def unreached(trials: Sequence[Trial], budget: Budget) -> str:
+    """What none of the trials reached, and the best of them."""
+    asked = [] if budget.recall is None else [f"reaches a recall of {budget.recall:g}"]
+    asked += [] if budget.milliseconds is None else [f"takes {budget.milliseconds:g} ms per source or less"]
+    best = max(trials, key=lambda t: t.recall)
+    return (
+        f"no effort {' and '.join(asked)}: the best recall tried was {best.recall:.4f}, at {best.milliseconds:.3g} ms"
     )
+
+
+def _in_time(trials: Sequence[Trial], budget: Budget) -> list[Trial]:
+    return [t for t in trials if budget.milliseconds is None or t.milliseconds <= budget.milliseconds]

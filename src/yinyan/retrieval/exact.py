@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.decoder import Decoder, DotDecoder
 from yinyan.errors import InputError
-from yinyan.retrieval.folding import Scorer, dot_queries
-from yinyan.retrieval.kernels import select_above
+from yinyan.model.decoder import Decoder, DotDecoder
+from yinyan.native.retrieval_kernels import select_above
+from yinyan.retrieval.scorer import Scorer, dot_queries
 from yinyan.retrieval.screening import Bounds, Screen
 from yinyan.retrieval.snapshot import Snapshot
 

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.decoder import Decoder
+from yinyan.model.decoder import Decoder
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.probing import Effort, Found, Permitted, Probing
 from yinyan.retrieval.queries import check_covered, queries_at

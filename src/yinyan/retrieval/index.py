@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.decoder import Decoder
+from yinyan.deprecation import renamed_keyword
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph import Graph
+from yinyan.model.decoder import Decoder
 from yinyan.results import Id, Recommendations
-from yinyan.retrieval.asking import Where, checked_k, known_partners, recommended
-from yinyan.retrieval.budgets import Budget, Sample, choose_effort
+from yinyan.retrieval.best_links import best_links
+from yinyan.retrieval.budgets import Budget, Sample, nearest, try_efforts, unreached, within
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.flashlight import FlashlightSearch
 from yinyan.retrieval.lists import Lists
+from yinyan.retrieval.metadata import IndexMetadata, fingerprint
 from yinyan.retrieval.mips import MipsSearch
 from yinyan.retrieval.probing import Effort, Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
+from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
 from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot, checked_rows
+from yinyan.retrieval.state import GraphRows
 
 __all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint", "search_of"]
 
@@ -38,70 +41,53 @@ Rows = NDArray[np.int64]
 
 _EXACT_BELOW = 20_000  # nodes: there a scan of all takes about as long as a search
 _SAMPLE = 64  # sources that recall is measured on; as many more choose the effort
+_EXACT_WORTH = 4  # times as slow as the best index that misses the recall: exact is taken up to there
 _CHURN = 0.1  # share of rows changed since recall was measured, from which on it is asked for anew
 
 
-@dataclass(frozen=True)
-class IndexMetadata:
-    """What an index is, and what was measured of it."""
-
-    kind: str
-    num_nodes: int
-    columns: int  # of a stored row
-    cells: int
-    effort: dict[str, int] | None  # None: everything is scored
-    promised_recall: float | None
-    recall: float  # measured against exact
-    k: int  # of the recall
-    sample: int  # sources that it was measured on, none of which chose the effort
-    milliseconds: float  # a source, in a batch of the sample
-    exact_milliseconds: float
-    bytes: int  # beside the embeddings
-    bytes_share: float  # of the embeddings'
-    fingerprint: str  # of decoder and embeddings
-    seed: int
-
-    @property
-    def error(self) -> float:
-        """A bound of the standard error of the measured recall."""
-        return math.sqrt(self.recall * (1 - self.recall) / max(1, self.sample))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        if self.effort is None:
-            spent = f"{self.exact_milliseconds:.3g} ms a node"
-            return f"exact index of {self.num_nodes:,} nodes: every candidate is scored ({spent})"
-        return (
-            f"{self.kind} index of {self.num_nodes:,} nodes: recall@{self.k} {self.recall:.4f} measured on "
-            f"{self.sample} nodes, {self.milliseconds:.3g} ms a node ({self.exact_milliseconds:.3g} exact), "
-            f"{self.bytes / 2**20:,.1f} MB ({self.bytes_share:.0%} of the embeddings), {self.cells:,} cells, "
-            + ", ".join(f"{name} {value:,}" for name, value in self.effort.items())
-        )
-
-
-class _State(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _State(GraphRows):
     """What one question sees from its beginning to its end."""
 
     graph: Graph
-    rows: Snapshot
+    decoder: Decoder
+    snapshot: Snapshot
     search: ExactSearch | Probing
     measured_churn: float  # when recall was last measured
 
+    def vectors(self, rows: Rows) -> Tensor:
+        """(len(rows), d) stored vectors."""
+        return self.snapshot.gather(rows)
+
+    def top_k(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
+        """Of the rows that have an id."""
+        if pool is None and self.snapshot.num_rows > self.num_nodes:
+            pool = np.arange(self.num_nodes)
+        return self.found(sources, k, excluded, pool)
+
+    def found(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
+        """Of all rows."""
+        if not sources.size:
+            return []
+        for chosen in (sources, pool):
+            checked_rows(np.unique(chosen) if chosen is not None else [], self.snapshot.num_rows)
+        gone = sources[self.snapshot.is_removed[sources]]
+        if gone.size:
+            raise InputError(f"row {gone[0]:,} was removed from the index")
+        return self.search.top_k(self.snapshot, sources, k, excluded, pool)
+
 
 class Index:
-    """Answers as its model does, by search.
+    """Recommends as its model does, by search; made by `LinkPredictor.index`.
 
-    Readers see the state of one moment: changes make a new state and put it in the old one's place.
+    Threads may share it: a query uses one snapshot from its beginning to its end.
     """
 
     def __init__(
         self, graph: Graph, decoder: Decoder, rows: Snapshot, search: ExactSearch | Probing, metadata: IndexMetadata
     ) -> None:
         self.decoder, self.metadata = decoder, metadata
-        self._state = _State(graph, rows, search, rows.churn)
+        self._state = _State(graph, decoder, rows, search, rows.churn)
         self._writing = threading.RLock()
 
     def __repr__(self) -> str:
@@ -114,53 +100,193 @@ class Index:
 
     # -- asking --------------------------------------------------------------------------------------------
 
+    @renamed_keyword("known", "exclude_known", lambda known: not known)
     def recommend(
         self,
         nodes: Id | Sequence[Id],
         k: int = 10,
         *,
         among: Iterable[Id] | None = None,
-        known: bool = False,
+        exclude_known: bool = True,
         where: Where | None = None,
     ) -> Recommendations:
-        """As `LinkPredictor.recommend`."""
+        """The `k` best partners of each node, as `LinkPredictor.recommend` lists them.
+
+        Parameters
+        ----------
+        nodes
+            An id, or a sequence of ids.
+        k
+            How many partners per node, at most.
+        among
+            Ids of the candidates; all nodes unless given.
+        exclude_known
+            Whether partners that the graph links to the node already are left out.
+        where
+            A condition on candidates: a function of an id, or a boolean for each node in the order of `graph_.ids`.
+
+        Returns
+        -------
+        Recommendations
+            Source, target, score and rank, best first for each node.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If `k` is no positive integer, `where` has another shape, or the row of a node was removed.
+
+        Examples
+        --------
+        >>> index.recommend([0, 1], k=3).ranks
+        array([1, 2, 3, 1, 2, 3])
+        """
+        return recommended(self._state, Wish(nodes, k, exclude_known, among, where))
+
+    def best_links(
+        self,
+        k: int = 100,
+        *,
+        nodes: Iterable[Id] | None = None,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Recommendations:
+        """The `k` best new links of the whole graph that this index finds, without probabilities.
+
+        Parameters
+        ----------
+        k
+            How many links, at most.
+        nodes
+            Ids of nodes: only new links of these are sought, in a directed graph those that start at one of them.
+        on_progress
+            Called with the number of nodes done and the number of all.
+        should_stop
+            Asked now and then; if true, the search ends with a StoppedError.
+
+        Returns
+        -------
+        Recommendations
+            Source, target, score and rank, best first. Undirected links occur once.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        InputError
+            If `k` is no positive integer.
+        StoppedError
+            If `should_stop` returned true.
+
+        Examples
+        --------
+        >>> index.best_links(3).ranks
+        array([1, 2, 3])
+        """
         state = self._state
 
-        def ask(sources: Rows, count: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
-            if pool is None and state.rows.num_rows > state.graph.num_nodes:  # rows that have no id yet
-                pool = np.arange(state.graph.num_nodes)
-            return _asked(state, sources, count, excluded, pool)
+        def top_k(sources: Rows, count: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
+            there = ~state.snapshot.is_removed[sources]
+            found = iter(state.top_k(sources[there], count, excluded, pool))
+            none = TopK(np.empty(0, np.int64), np.empty(0, np.float32))
+            return [next(found) if present else none for present in there.tolist()]
 
-        return recommended(state.graph, ask, nodes, k, among=among, known=known, where=where)
+        return best_links(state, k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop)
 
     def top_k(
         self, sources: Any, k: int, excluded: Excluded | None = None, pool: NDArray[np.int64] | None = None
     ) -> list[TopK]:
-        """By rows: for each source the best of `pool` (all without), but for itself and the rows `excluded` names."""
+        """The best rows of each source, for callers that have rows and no ids.
+
+        Parameters
+        ----------
+        sources
+            Rows of the sources.
+        k
+            How many rows per source, at most.
+        excluded
+            A function of a source that returns the rows to leave out.
+        pool
+            Rows of the candidates; all rows but the source unless given.
+
+        Returns
+        -------
+        list of TopK
+            Rows and scores of each source, best first.
+
+        Raises
+        ------
+        InputError
+            If `k` is no positive integer, or a row is out of range or was removed.
+
+        Examples
+        --------
+        >>> [len(found.rows) for found in index.top_k([0, 1], k=3)]
+        [3, 3]
+        """
         chosen = None if pool is None else np.unique(np.asarray(pool, dtype=np.int64))
-        return _asked(self._state, np.atleast_1d(np.asarray(sources)), checked_k(k), excluded, chosen)
+        asked = np.atleast_1d(np.asarray(sources)).astype(np.int64)
+        return self._state.found(asked, checked_k(k), excluded, chosen)
 
     # -- changes -------------------------------------------------------------------------------------------
 
     def update(self, rows: Any, embeddings: Any, *, graph: Graph | None = None) -> None:
-        """Put other embeddings in the place of some rows, or add rows beyond the last; all of it or, with an error,
-        nothing. A `graph` that knows more nodes or links replaces the one that names ids and known links."""
+        """Replace the embeddings of some rows, or add rows after the last: all of them or, with an error, none.
+
+        Parameters
+        ----------
+        rows
+            (m,) rows; new ones follow the last without a gap.
+        embeddings
+            (m, d) vectors, with columns as those of `LinkPredictor.embeddings_`.
+        graph
+            A graph with more nodes or edges; it replaces the one that gives ids and known edges.
+
+        Raises
+        ------
+        InputError
+            If the shapes do not fit, a value is not finite, or `graph` has more nodes than there are rows.
+
+        Examples
+        --------
+        >>> index.update([0], model.embed([1]))
+        >>> index.churn
+        0.025
+        """
         with self._writing:
             state = self._state
-            snapshot = state.rows.updated(rows, embeddings)
+            snapshot = state.snapshot.updated(rows, embeddings)
             if graph is not None and graph.num_nodes > snapshot.num_rows:
                 raise InputError(f"the graph has {graph.num_nodes:,} nodes, and there are {snapshot.num_rows:,} rows")
-            self._state = state._replace(rows=snapshot, graph=graph or state.graph)
+            self._state = replace(state, snapshot=snapshot, graph=graph or state.graph)
 
     def remove(self, rows: Any) -> None:
-        """Take rows out: nothing recommends them, and nobody may ask for them."""
+        """Remove rows: they are never recommended, and a query for them is an error.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+
+        Raises
+        ------
+        InputError
+            If there is no such row.
+
+        Examples
+        --------
+        >>> index.remove([5])
+        >>> 5 in index.recommend(0, k=39).targets
+        False
+        """
         with self._writing:
-            self._state = self._state._replace(rows=self._state.rows.without(rows))
+            self._state = replace(self._state, snapshot=self._state.snapshot.without(rows))
 
     @property
     def churn(self) -> float:
         """Rows changed since the build, as a share of those built."""
-        return self._state.rows.churn
+        return self._state.snapshot.churn
 
     @property
     def advice(self) -> str | None:
@@ -170,46 +296,101 @@ class Index:
             return None
         if promised is not None and self.metadata.recall + self.metadata.error < promised:
             return f"recall is {self.metadata.recall:.4f}, below the {promised:g} asked for: call rebuild()"
-        if state.rows.churn - state.measured_churn >= _CHURN:
+        if state.snapshot.churn - state.measured_churn >= _CHURN:
             return (
-                f"{state.rows.churn:.0%} of the rows have changed since the build: call measure() to see whether the "
-                f"recall of {self.metadata.recall:.4f} still holds, or rebuild()"
+                f"{state.snapshot.churn:.0%} of the rows have changed since the build: call measure() to see whether "
+                f"the recall of {self.metadata.recall:.4f} still holds, or rebuild()"
             )
         return None
 
     def measure(self, *, sample: int = _SAMPLE, seed: int = 1) -> float:
-        """Recall as it is now, against exact on drawn sources; kept in the metadata."""
+        """Measure recall as it is now, against exact search, and keep it in `metadata`.
+
+        Parameters
+        ----------
+        sample
+            The number of sources to measure on.
+        seed
+            Draws the sources.
+
+        Returns
+        -------
+        float
+            The recall; 1.0 for exact search.
+
+        Examples
+        --------
+        >>> index.measure()
+        1.0
+        """
         state = self._state
         if isinstance(state.search, ExactSearch):
             return 1.0
-        excluded = _known_rows(state.graph, state.rows)
-        drawn = Sample.draw(ExactSearch(self.decoder), state.rows, sample, self.metadata.k, excluded, seed)
-        trial = drawn.try_out(state.search, state.rows)
+        excluded = _known_rows(state.graph)
+        drawn = Sample.draw(ExactSearch(self.decoder), state.snapshot, sample, self.metadata.k, excluded, seed)
+        trial = drawn.try_out(state.search, state.snapshot)
         with self._writing:
             self.metadata = replace(
                 self.metadata, recall=trial.recall, milliseconds=trial.milliseconds,
                 exact_milliseconds=drawn.exact_milliseconds, sample=drawn.sources.size,
             )  # fmt: skip
-            self._state = self._state._replace(measured_churn=state.rows.churn)
+            self._state = replace(self._state, measured_churn=state.snapshot.churn)
         return trial.recall
 
     def rebuild(self, *, tell: Callable[[str], None] = lambda text: None) -> None:
-        """Build anew from the rows of now, with the same kind and the same promise."""
+        """Build the index again from the rows as they are now, of the same kind and for the same recall.
+
+        Parameters
+        ----------
+        tell
+            Called with lines about the choice.
+
+        Raises
+        ------
+        SettingsError
+            If the recall can no longer be reached.
+
+        Examples
+        --------
+        >>> index.update([0], model.embed([1]))
+        >>> index.rebuild()
+        >>> index.churn
+        0.0
+        """
         with self._writing:
             state, old = self._state, self.metadata
             budget = Budget(recall=old.promised_recall, k=old.k)
             made = build_index(
-                state.graph, self.decoder, state.rows.merged(), kind=old.kind, budget=budget, seed=old.seed, tell=tell,
+                state.graph, self.decoder, state.snapshot.merged(),
+                kind=old.kind, budget=budget, seed=old.seed, tell=tell,
             )  # fmt: skip
-            removed = np.flatnonzero(state.rows.is_removed)
+            removed = np.flatnonzero(state.snapshot.is_removed)
             fresh = made._state
             self.metadata = made.metadata
-            self._state = fresh._replace(rows=fresh.rows.without(removed)) if removed.size else fresh
+            self._state = replace(fresh, snapshot=fresh.snapshot.without(removed)) if removed.size else fresh
 
     # -- keeping -------------------------------------------------------------------------------------------
 
     def save(self, path: str | Path) -> None:
-        """Write the index into its model's directory, whole or not at all."""
+        """Write the index into the directory of its model, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            The directory of the model.
+
+        Raises
+        ------
+        SettingsError
+            If rows have changed since the build.
+        StoreError
+            If there is no model directory.
+
+        Examples
+        --------
+        >>> model.save("model")
+        >>> index.save("model")
+        """
         from yinyan.retrieval.index_store import save_index
 
         if self.churn:
@@ -229,46 +410,88 @@ def build_index(
     sample: int = _SAMPLE,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Index:
-    """An index of a decoder and its embeddings within a budget."""
-    budget = budget or Budget()
+    """An index of a decoder and its embeddings within a budget.
+
+    A kind that cannot keep to the budget is an error; `auto` takes what comes nearest, and its metadata say so.
+    """
     decoder, y = _on_cpu(decoder, embeddings)
     chosen = _chosen_kind(kind, decoder, y.shape[0])
-    rows, exact = Snapshot.of(y), ExactSearch(decoder, screen=_room_for_screen(decoder, y, budget))
-    held = exact.prepare(rows)
-    excluded = _known_rows(graph, rows)
-    facts = IndexMetadata(
-        kind=chosen, num_nodes=y.shape[0], columns=y.shape[1], cells=0, effort=None, promised_recall=budget.recall,
-        recall=1.0, k=budget.k, sample=0, milliseconds=0.0, exact_milliseconds=0.0, bytes=0, bytes_share=0.0,
-        fingerprint=fingerprint(decoder, y), seed=seed,
-    )  # fmt: skip
-    if chosen == "exact":
-        timed = Sample.draw(exact, rows, 4, budget.k, excluded, seed)
-        spent = timed.exact_milliseconds
-        if budget.milliseconds is not None and spent > budget.milliseconds:
-            raise SettingsError(
-                f"an exact search takes {spent:.3g} ms a source here, over the {budget.milliseconds:g} asked for"
-            )
-        share = held / max(1, y.numel() * y.element_size())
-        facts = replace(facts, milliseconds=spent, exact_milliseconds=spent, bytes=held, bytes_share=share)
-        return Index(graph, decoder, rows, exact, facts)
-    cells = _num_cells(y.shape[0])
-    _check_memory(y, cells, budget)
-    tell(f"{chosen}: {y.shape[0]:,} nodes into {cells:,} cells")
-    some = rows.gather(np.random.default_rng(seed).choice(y.shape[0], min(y.shape[0], 512), replace=False))
-    lists = Lists.build(points_of(decoder, y), cells, seed, queries_at(decoder, some, some[:, None]))
-    search = search_of(chosen, decoder, lists, Effort(1, 1))
-    drawn = Sample.draw(exact, rows, 2 * sample, budget.k, excluded, seed)
-    half = max(1, drawn.sources.size // 2)
-    search = search.with_effort(choose_effort(search, rows, drawn.part(slice(0, half)), budget, tell))
-    measured = drawn.part(slice(half, None)) if drawn.sources.size > 1 else drawn
-    trial = measured.try_out(search, rows)
-    facts = replace(
-        facts, cells=cells, effort=asdict(search.effort), recall=trial.recall, sample=measured.sources.size,
-        milliseconds=trial.milliseconds, exact_milliseconds=drawn.exact_milliseconds, bytes=lists.num_bytes,
-        bytes_share=lists.num_bytes / max(1, y.numel() * y.element_size()),
-    )  # fmt: skip
-    tell(str(facts))
-    return Index(graph, decoder, rows, search, facts)
+    build = _Build(graph, decoder, y, budget or Budget(), seed, is_auto=kind == "auto")
+    made = build.exact() if chosen == "exact" else build.probing(chosen, sample, tell)
+    tell(str(made.metadata))
+    return made
+
+
+class _Build:
+    """What an index is made of, and the two ways to make one."""
+
+    def __init__(self, graph: Graph, decoder: Decoder, y: Tensor, budget: Budget, seed: int, *, is_auto: bool) -> None:
+        self.graph, self.decoder, self.y, self.budget, self.seed = graph, decoder, y, budget, seed
+        self.is_auto, self.rows = is_auto, Snapshot.of(y)
+        self.search = ExactSearch(decoder, screen=_room_for_screen(decoder, y, budget))
+        self.held = self.search.prepare(self.rows)  # bytes
+
+    def exact(self, note: str | None = None) -> Index:
+        """Every candidate is scored."""
+        spent, limit = self._drawn(4).exact_milliseconds, self.budget.milliseconds
+        if limit is not None and spent > limit:
+            over = f"an exact search takes {spent:.3g} ms per source here, over the {limit:g} asked for"
+            if not self.is_auto:
+                raise SettingsError(f"{over} (raise 'milliseconds', or use kind 'auto')")
+            note = over if note is None else f"{note}; {over}"
+        facts = self._facts("exact", self.held, milliseconds=spent, exact_milliseconds=spent, note=note)
+        return Index(self.graph, self.decoder, self.rows, self.search, facts)
+
+    def probing(self, kind: str, sample: int, tell: Callable[[str], None]) -> Index:
+        """Lists of cells, searched with the least effort that keeps to the budget."""
+        budget, rows, cells = self.budget, self.rows, _num_cells(self.y.shape[0])
+        too_large = _too_large(self.y, cells, budget)
+        if too_large is not None:
+            if self.is_auto:
+                return self.exact(f"search is exact, because {too_large}")
+            raise SettingsError(f"{too_large} (raise 'megabytes', or use kind 'exact', which can do without)")
+        tell(f"{kind}: {self.y.shape[0]:,} nodes into {cells:,} cells")
+        lists = self._lists(cells)
+        search = search_of(kind, self.decoder, lists, Effort(1, 1))
+        drawn = self._drawn(2 * sample)
+        half = max(1, drawn.sources.size // 2)
+        trials = try_efforts(search, rows, drawn.part(slice(0, half)), budget, tell)
+        chosen, note = within(trials, budget), None
+        if chosen is None:
+            chosen, lacking = nearest(trials, budget), unreached(trials, budget)
+            if not self.is_auto:
+                raise SettingsError(f"{lacking} (lower 'recall', raise 'milliseconds', or use kind 'exact' or 'auto')")
+            if drawn.exact_milliseconds <= (budget.milliseconds or _EXACT_WORTH * chosen.milliseconds):
+                return self.exact(f"search is exact, because {lacking}")
+            note = lacking
+        search = search.with_effort(chosen.effort)
+        measured = drawn.part(slice(half, None)) if drawn.sources.size > 1 else drawn
+        trial = measured.try_out(search, rows)
+        facts = self._facts(
+            kind, lists.num_bytes, cells=cells, effort=asdict(search.effort), recall=trial.recall,
+            sample=measured.sources.size, milliseconds=trial.milliseconds, exact_milliseconds=drawn.exact_milliseconds,
+            note=note, **({} if note is None else {"promised_recall": None}),
+        )  # fmt: skip
+        return Index(self.graph, self.decoder, rows, search, facts)
+
+    def _drawn(self, count: int) -> Sample:
+        excluded = _known_rows(self.graph)
+        return Sample.draw(self.search, self.rows, count, self.budget.k, excluded, self.seed)
+
+    def _lists(self, cells: int) -> Lists:
+        n, decoder = self.y.shape[0], self.decoder
+        some = self.rows.gather(np.random.default_rng(self.seed).choice(n, min(n, 512), replace=False))
+        return Lists.build(points_of(decoder, self.y), cells, self.seed, queries_at(decoder, some, some[:, None]))
+
+    def _facts(self, kind: str, num_bytes: int, **measured: Any) -> IndexMetadata:
+        y, budget = self.y, self.budget
+        facts = IndexMetadata(
+            kind=kind, num_nodes=y.shape[0], columns=y.shape[1], cells=0, effort=None, promised_recall=budget.recall,
+            recall=1.0, k=budget.k, sample=0, milliseconds=0.0, exact_milliseconds=0.0, bytes=num_bytes,
+            bytes_share=num_bytes / max(1, y.numel() * y.element_size()), fingerprint=fingerprint(self.decoder, y),
+            seed=self.seed,
+        )  # fmt: skip
+        return replace(facts, **measured)
 
 
 def search_of(kind: str, decoder: Decoder, lists: Lists, effort: Effort) -> Probing:
@@ -276,34 +499,11 @@ def search_of(kind: str, decoder: Decoder, lists: Lists, effort: Effort) -> Prob
     return (MipsSearch if kind == "mips" else FlashlightSearch)(decoder, lists, effort)
 
 
-def fingerprint(decoder: Decoder, embeddings: Tensor) -> str:
-    """A digest of what scores depend on."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name, value in sorted(decoder.state_dict().items()):
-        digest.update(name.encode())
-        digest.update(np.ascontiguousarray(value.detach().cpu().numpy()).tobytes())
-    digest.update(repr(tuple(embeddings.shape)).encode())
-    for block in embeddings.detach().split(1 << 16):
-        digest.update(np.ascontiguousarray(block.cpu().numpy()).data)
-    return digest.hexdigest()
-
-
-def _asked(state: _State, sources: NDArray[Any], k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
-    if not sources.size:
-        return []
-    asked = sources.astype(np.int64)
-    for chosen in (asked, pool):
-        checked_rows(np.unique(chosen) if chosen is not None else [], state.rows.num_rows)
-    gone = asked[state.rows.is_removed[asked]]
-    if gone.size:
-        raise InputError(f"row {gone[0]:,} was removed from the index")
-    return state.search.top_k(state.rows, asked, k, excluded, pool)
-
-
-def _known_rows(graph: Graph, rows: Snapshot) -> Excluded:
+def _known_rows(graph: Graph) -> Excluded:
     """Known partners; a row that the graph does not know has none."""
-    known = known_partners(graph)
-    return lambda source: known(source) if source < graph.num_nodes else np.empty(0, np.int64)
+    known = GraphRows()
+    known.graph = graph
+    return lambda source: known.left_out(source, True)
 
 
 def _chosen_kind(kind: str, decoder: Decoder, num_nodes: int) -> str:
@@ -326,13 +526,11 @@ def _num_cells(num_nodes: int) -> int:
     return max(1, min(1 << power, num_nodes // 16))
 
 
-def _check_memory(y: Tensor, cells: int, budget: Budget) -> None:
+def _too_large(y: Tensor, cells: int, budget: Budget) -> str | None:
     wanted = (y.shape[0] * (y.shape[1] + 4 + 4) + cells * (4 * y.shape[1] + 8 * (y.shape[1] + 4))) / 2**20
-    if budget.megabytes is not None and wanted > budget.megabytes:
-        raise SettingsError(
-            f"an index of {y.shape[0]:,} rows takes about {wanted:,.0f} MB, over the {budget.megabytes:g} asked for "
-            f"(raise 'megabytes', or use kind 'exact', which can do without)"
-        )
+    if budget.megabytes is None or wanted <= budget.megabytes:
+        return None
+    return f"an index of {y.shape[0]:,} rows takes about {wanted:,.0f} MB, over the {budget.megabytes:g} asked for"
 
 
 def _room_for_screen(decoder: Decoder, y: Tensor, budget: Budget) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import mmap
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,17 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from torch import Tensor
 
-from yinyan.decoder import Decoder
 from yinyan.errors import StoreError
 from yinyan.files import atomic_path
 from yinyan.graph import Graph
+from yinyan.model.decoder import Decoder
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import Index, IndexMetadata, fingerprint, search_of
+from yinyan.retrieval.index import Index, search_of
 from yinyan.retrieval.lists import Lists
+from yinyan.retrieval.metadata import IndexMetadata, fingerprint
 from yinyan.retrieval.probing import Effort, Probing
 from yinyan.retrieval.snapshot import Snapshot
+from yinyan.store.mapping import mapped_arrays
 
 __all__ = ["INDEX_FILE", "load_index", "save_index"]
 
@@ -46,7 +47,8 @@ def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor)
     if not file.is_file():
         raise StoreError(f"the model in '{folder}' has no index: build one with yinyan index, or model.index().save()")
     try:
-        said, arrays = _mapped(file)
+        mapped, said = mapped_arrays(file)
+        arrays: dict[str, Any] = {name: mapped[name].copy() if name in _IN_MEMORY else mapped[name] for name in _NAMES}
         facts = json.loads(said["index"])
         number = facts.pop("format")
         metadata = IndexMetadata(**facts) if number == _FORMAT else None
@@ -69,24 +71,3 @@ def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor)
 
 def _arrays(lists: Lists) -> dict[str, NDArray[Any]]:
     return {name: np.ascontiguousarray(getattr(lists, name)) for name in _NAMES}
-
-
-def _mapped(file: Path) -> tuple[dict[str, str], dict[str, Any]]:
-    """The words in a safetensors file and its arrays, which are read when they are used."""
-    kinds = {"F32": np.float32, "U8": np.uint8, "I32": np.int32, "I64": np.int64}
-    with file.open("rb") as opened:
-        whole = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-    start = 8 + int.from_bytes(whole[:8], "little")
-    header = json.loads(whole[8:start])
-    said = header.pop("__metadata__")
-    if start + max(entry["data_offsets"][1] for entry in header.values()) != len(whole):
-        raise ValueError("the file is truncated")
-    arrays: dict[str, Any] = {}
-    for name in _NAMES:
-        entry = header[name]
-        count = int(np.prod(entry["shape"]))
-        flat = np.frombuffer(whole, kinds[entry["dtype"]], count, start + entry["data_offsets"][0])
-        arrays[name] = flat.reshape(entry["shape"])
-        if name in _IN_MEMORY:
-            arrays[name] = arrays[name].copy()
-    return said, arrays

@@ -11,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.retrieval import kernels
+from yinyan.native import retrieval_kernels
+from yinyan.native.retrieval_kernels import GROUP
 from yinyan.retrieval.cells import centres_of, nearest_centres
-from yinyan.retrieval.kernels import GROUP
 
 __all__ = ["Lists"]
 
@@ -136,10 +136,10 @@ def _scanned(
     left_out: Sequence[Rows],
 ) -> Rows:
     """(queries, count) rows of the largest products within the cells."""
-    if kernels.library() is not None:
+    if retrieval_kernels.library() is not None:
         ends = np.concatenate([[0], np.cumsum([out.size for out in left_out], dtype=np.int64)])
         joined = np.concatenate([*left_out, np.empty(0, np.int64)])
-        return kernels.scan_lists(codes, rows, starts, is_stale, digits, cells, count, joined, ends)
+        return retrieval_kernels.scan_lists(codes, rows, starts, is_stale, digits, cells, count, joined, ends)
     found = np.full((len(digits), count), -1, dtype=np.int64)
     whole = digits[:, 0].astype(np.float64) * 128 + digits[:, 1]
     for place, probed in enumerate(cells):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from yinyan.decoder import Decoder
+from yinyan.model.decoder import Decoder
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.probing import Effort, Found, Permitted, Probing
 from yinyan.retrieval.queries import check_linear, queries_at

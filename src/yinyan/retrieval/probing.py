@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.decoder import Decoder
-from yinyan.retrieval import kernels
+from yinyan.model.decoder import Decoder
+from yinyan.native import retrieval_kernels
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, left_out_of
-from yinyan.retrieval.folding import Scorer
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.queries import points_of
+from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["Effort", "Found", "Permitted", "Probing"]
@@ -72,8 +72,8 @@ class Found:
     def joined(self, rows: Rows, scores: Scores, keep: int) -> Found:
         """With more candidates, each row once; the `keep` best stay, equal ones in the order of rows."""
         rows, scores = np.concatenate([self.rows, rows], axis=1), np.concatenate([self.scores, scores], axis=1)
-        if kernels.library() is not None:
-            return Found(*kernels.keep_best(rows, scores, keep))
+        if retrieval_kernels.library() is not None:
+            return Found(*retrieval_kernels.keep_best(rows, scores, keep))
         order = np.argsort(rows, axis=1, kind="stable")
         rows, scores = np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1)
         scores[:, 1:][rows[:, 1:] == rows[:, :-1]] = -np.inf

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
 from yinyan.errors import SettingsError
-from yinyan.retrieval.folding import dot_queries
+from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
+from yinyan.retrieval.scorer import dot_queries
 
 __all__ = ["check_covered", "check_linear", "is_covered", "is_linear", "points_of", "queries_at"]
 

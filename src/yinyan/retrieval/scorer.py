@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
-from yinyan.retrieval import kernels
+from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
+from yinyan.model.sketches import NUM_ESTIMATES
+from yinyan.native import retrieval_kernels
 from yinyan.retrieval.screening import Bounds, Screen
-from yinyan.sketches import NUM_ESTIMATES
 
 __all__ = ["Scorer", "dot_queries", "mapped_sources"]
 
@@ -60,7 +60,7 @@ class Scorer:
         """Whether bounds of its scores (see `screening`) are known, and cheaper than the scores."""
         if not self.is_canonical(y) or self.decoder.structure is not None:
             return False
-        return not self._kernel.residual and not self._kernel.is_deep and kernels.screens_quickly()
+        return not self._kernel.residual and not self._kernel.is_deep and retrieval_kernels.screens_quickly()
 
     @torch.no_grad()
     def bounds(self, screen: Screen, own: Tensor) -> list[Bounds]:
@@ -90,7 +90,7 @@ class Scorer:
         if self.is_canonical(y):
             return self._kernel.of_candidates(y, self._weights(own), own.contiguous(), rows)
         if self._is_plain_dot(y):
-            return kernels.dot_candidates(y, dot_queries(self.decoder, own), float(self.decoder.bias), rows)  # type: ignore[arg-type]
+            return retrieval_kernels.dot_candidates(y, dot_queries(self.decoder, own), float(self.decoder.bias), rows)  # type: ignore[arg-type]
         out, kind = np.full(rows.shape, -np.inf, dtype=np.float32), next(self.precise.parameters()).dtype
         block = max(1, _BLOCK_FLOATS // max(1, rows.shape[1] * max(y.shape[1], _width(self.decoder))))
         for first in range(0, len(rows), block):
@@ -114,10 +114,10 @@ class Scorer:
 
     @functools.cached_property
     def _panels(self) -> Tensor:
-        return kernels.panels(_hidden(self.decoder).weight.detach())
+        return retrieval_kernels.panels(_hidden(self.decoder).weight.detach())
 
     @functools.cached_property
-    def _kernel(self) -> kernels.FoldedDecoder:
+    def _kernel(self) -> retrieval_kernels.FoldedDecoder:
         decoder, structure = self.decoder, self.decoder.structure
         bias, output = _hidden(decoder).bias.detach(), _output(decoder).weight.detach()[0]
         if structure is None:
@@ -125,7 +125,7 @@ class Scorer:
         first, last = structure.layers[0], structure.layers[2]
         return _kernel_of(decoder, bias + last.bias.detach(), output)._replace(  # type: ignore[operator]
             sketch_size=structure.size,
-            mixed=kernels.panels(last.weight.detach()),  # type: ignore[operator]
+            mixed=retrieval_kernels.panels(last.weight.detach()),  # type: ignore[operator]
             said=first.weight.detach().t().contiguous(),  # type: ignore[operator]
             said_bias=first.bias.detach().contiguous(),  # type: ignore[operator]
         )
@@ -237,14 +237,16 @@ def _output(decoder: Decoder) -> torch.nn.Linear:
     return decoder.output  # type: ignore[return-value]
 
 
-def _kernel_of(decoder: Decoder, bias: Tensor, output: Tensor) -> kernels.FoldedDecoder:
+def _kernel_of(decoder: Decoder, bias: Tensor, output: Tensor) -> retrieval_kernels.FoldedDecoder:
     if not isinstance(decoder, HadamardMLP):
         raise TypeError(f"{type(decoder).__name__} is no HadamardMLP")
     linears = [layer for layer in decoder.hidden[1:] if isinstance(layer, torch.nn.Linear)]
-    later = [torch.cat([kernels.panels(x.weight.detach()).flatten(), _filled(x.bias).flatten()]) for x in linears]
+    later = [
+        torch.cat([retrieval_kernels.panels(x.weight.detach()).flatten(), _filled(x.bias).flatten()]) for x in linears
+    ]
     layer_norms = [norm for norm in decoder.norms if isinstance(norm, torch.nn.LayerNorm)]
     norms = [torch.stack([_filled(norm.weight), _filled(norm.bias)]) for norm in layer_norms]
-    return kernels.FoldedDecoder(
+    return retrieval_kernels.FoldedDecoder(
         size=decoder.size,
         bias=_filled(bias),
         output=_filled(output),
@@ -260,7 +262,7 @@ def _kernel_of(decoder: Decoder, bias: Tensor, output: Tensor) -> kernels.Folded
 
 def _filled(values: Tensor) -> Tensor:
     """(hidden,) as (panels, width), filled up with zeros."""
-    return kernels.panels(values.detach()[:, None]).squeeze(1)
+    return retrieval_kernels.panels(values.detach()[:, None]).squeeze(1)
 
 
 def _adds_products(decoder: HadamardMLP) -> bool:
@@ -301,7 +303,12 @@ def _width(decoder: Decoder) -> int:
 
 
 def _suits_dots(y: Tensor) -> bool:
-    return y.device.type == "cpu" and y.dtype == torch.float32 and y.stride(1) == 1 and kernels.library() is not None
+    return (
+        y.device.type == "cpu"
+        and y.dtype == torch.float32
+        and y.stride(1) == 1
+        and retrieval_kernels.library() is not None
+    )
 
 
 def _suits_kernel(decoder: Decoder, y: Tensor) -> bool:

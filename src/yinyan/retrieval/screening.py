@@ -17,9 +17,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from yinyan.embedding import is_finite
-from yinyan.retrieval import kernels
-from yinyan.retrieval.kernels import FoldedDecoder, RoundedDecoder, RoundedRows
+from yinyan.model.embedding import is_finite
+from yinyan.native import retrieval_kernels
+from yinyan.native.retrieval_kernels import FoldedDecoder, RoundedDecoder, RoundedRows
 
 __all__ = ["Bounds", "Screen"]
 
@@ -84,7 +84,7 @@ class Screen:
         longest = matrix.flatten(1).double().norm(dim=1) * self._longest
         at_most = output.double().norm() * (longest + decoder.bias.double().norm())
         constants = decoder.output_bias + _ROUNDING * (at_most + abs(decoder.output_bias))
-        weights = kernels.in_bytes(rounded.to(torch.int8))
+        weights = retrieval_kernels.in_bytes(rounded.to(torch.int8))
         return [
             Bounds(
                 self._rows,
@@ -102,7 +102,7 @@ class Bounds:
     def __init__(self, rows: RoundedRows, decoder: RoundedDecoder) -> None:
         self._rows, self._decoder = rows, decoder
 
-    def of(self, first: int, last: int) -> kernels.Scores:
+    def of(self, first: int, last: int) -> retrieval_kernels.Scores:
         """Of the rows from `first` to `last`."""
         return self._decoder.bounds(self._rows, first, last)
 

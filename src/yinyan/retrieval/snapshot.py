@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.embedding import is_finite
 from yinyan.errors import InputError
+from yinyan.model.embedding import is_finite
 
 __all__ = ["Snapshot", "checked_rows"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from yinyan import native
+from yinyan.native import graph_kernels
 from yinyan.randomness import drawn_seed, hashed, shifted
-from yinyan.sampling import KnownPairs, draw_pairs, unknown_pairs
+from yinyan.sampling.pairs import KnownPairs, draw_pairs, unknown_pairs
 
 __all__ = ["draw_block_pairs"]
 
@@ -57,8 +57,8 @@ class _Plan:
 
     def pairs(self, seed: int, count: int, places: Tensor | None) -> Tensor:
         """Proposals for all of `count` places, or for some."""
-        if self.starts.device.type == "cpu" and native.library() is not None:
-            return native.draw_block_pairs(seed, self.turn, self.starts, self.partners, count, places)
+        if self.starts.device.type == "cpu" and graph_kernels.library() is not None:
+            return graph_kernels.draw_block_pairs(seed, self.turn, self.starts, self.partners, count, places)
         if places is None:
             places = torch.arange(count, device=self.starts.device)
         z = hashed(seed, places.numel(), places.device)

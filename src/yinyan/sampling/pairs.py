@@ -1,4 +1,4 @@
-"""Non-links: drawn one by one, or in expectation."""
+"""Negatives drawn at random: pairs of nodes that are not linked."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from yinyan import native
 from yinyan.errors import TrainingError
-from yinyan.propagation import LowRankOperator
+from yinyan.native import graph_kernels
 from yinyan.randomness import uniform_nodes
 
 __all__ = [
@@ -20,9 +19,6 @@ __all__ = [
     "Sampler",
     "distinct_pairs",
     "draw_pairs",
-    "expected_adjacency",
-    "expected_degrees",
-    "expected_rates",
     "unknown_pairs",
 ]
 
@@ -71,10 +67,12 @@ class KnownPairs:
         return suspects[(some[:, 0] == some[:, 1]) | self.contains(some, hidden)]
 
     @cached_property
-    def _marks(self) -> native.Marks | None:
+    def _marks(self) -> graph_kernels.Marks | None:
         """A quick test that most pairs pass, where it pays."""
         worth = self.keys.numel() >= _MARKED_FROM and self.keys.device.type == "cpu"
-        return native.Marks.of(self.keys, self.num_nodes) if worth and native.library() is not None else None
+        return (
+            graph_kernels.Marks.of(self.keys, self.num_nodes) if worth and graph_kernels.library() is not None else None
+        )
 
     def to(self, device: torch.device) -> KnownPairs:
         """The same set on a device."""
@@ -170,7 +168,7 @@ def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: T
     """The last resort on graphs that are nearly full: list the non-links and draw among them."""
     if known.num_nodes > _ENUMERABLE:
         raise TrainingError(
-            f"non-links are too rare to sample ({known.num_nodes:,} nodes, {known.keys.numel():,} links)"
+            f"negatives are too rare to sample ({known.num_nodes:,} nodes, {known.keys.numel():,} links)"
         )
     free = _free_pairs(known, hidden)
     return free[torch.randint(free.shape[0], (count,), generator=generator, device=generator.device).to(free.device)]
@@ -202,49 +200,3 @@ def _keys(pairs: Tensor, num_nodes: int, directed: bool) -> Tensor:
         return pairs[:, 0] * num_nodes + pairs[:, 1]
     first, second = pairs[:, 0], pairs[:, 1]  # a reduction over two columns would take ten times as long
     return torch.minimum(first, second) * num_nodes + torch.maximum(first, second)
-
-
-def expected_rates(link_degrees: Tensor, sampler: Sampler, num_left: int | None) -> Tensor:
-    """(n,) rates of the mean negative graph: E[A⁻_ij] = rate_i + rate_j for i ≠ j (on different sides, if any).
-
-    *source*: a link keeps either end with probability 1/2, so node i starts deg_i / 2 of the non-links.
-    *global*, and *blocks*: every node (of a side) starts as many as the average one.
-    """
-    n = link_degrees.numel()
-    start = link_degrees / 2
-    partners = torch.full_like(start, n - 1)
-    if num_left is not None:
-        partners[:num_left], partners[num_left:] = n - num_left, num_left
-    if sampler != "source":
-        sides = (start,) if num_left is None else (start[:num_left], start[num_left:])
-        start = torch.cat([side.mean().expand_as(side) for side in sides])
-    return start / partners
-
-
-def expected_degrees(rate: Tensor, num_left: int | None) -> Tensor:
-    """(n,) row sums of E[A⁻]: Σ_j (rate_i + rate_j) over the possible partners j of i."""
-    # over millions of nodes single precision would lose digits (MPS has no other)
-    exact = rate if rate.device.type == "mps" else rate.double()
-    n, total = rate.numel(), exact.sum()
-    if num_left is None:
-        return ((n - 2) * exact + total).to(rate.dtype)
-    left = exact[:num_left].sum()
-    other = torch.cat([(total - left).expand(num_left), left.expand(n - num_left)])
-    partners = torch.full_like(exact, num_left)
-    partners[:num_left] = n - num_left
-    return (partners * exact + other).to(rate.dtype)
-
-
-def expected_adjacency(rate: Tensor, scale: Tensor, num_left: int | None) -> LowRankOperator:
-    """diag(scale) E[A⁻] diag(scale): of rank two (four if bipartite) but for its diagonal, so O(n d) to apply."""
-    if num_left is None:
-        factors = torch.stack([scale, rate * scale], dim=1)
-        core = scale.new_tensor([[0.0, 1.0], [1.0, 0.0]])
-        return LowRankOperator(-2 * rate * scale.square(), factors, core)
-    left = (torch.arange(rate.numel(), device=rate.device) < num_left).to(scale.dtype)
-    plain, rated = scale, rate * scale
-    factors = torch.stack([plain * left, rated * left, plain * (1 - left), rated * (1 - left)], dim=1)
-    core = scale.new_zeros(4, 4)
-    for a, b in ((0, 3), (1, 2)):  # a node of one side meets the sums of the other
-        core[a, b] = core[b, a] = 1.0
-    return LowRankOperator(torch.zeros_like(scale), factors, core)

@@ -13,15 +13,15 @@ from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from yinyan import __version__
+from yinyan.live.keeper import Made
 from yinyan.service import browsing, questions, schemas
+from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.limits import AccessLog, Gate
-from yinyan.service.live import Made
-from yinyan.service.metrics import Counters
 from yinyan.service.model_page import model_page
 from yinyan.service.options import Limits
 from yinyan.service.problems import TooMuchError, add_handlers, problem
-from yinyan.service.room import Room
+from yinyan.service.prometheus import Counters
 
 __all__ = ["create_app"]
 
@@ -30,20 +30,23 @@ _NO_PAGE = "yinyan serves a model here. The explorer's page is not part of this 
 
 _FEW, _SMALL = 4, 100  # nodes, and partners each, of requests that may wait for each other
 
-IdText = Annotated[str, Path(description="a node's id", examples=["p1"])]
-Kind = Annotated[Literal["auto", "text", "integer"], Query(description="how to read the id in the address")]
+IdText = Annotated[str, Path(description="id of the node", examples=["p1"])]
+Kind = Annotated[
+    Literal["auto", "text", "integer"],
+    Query(description="type of the id in the path: text, integer, or auto (default)"),
+]
 
 _WORDS = {
     400: "the body is not JSON",
-    401: "an API key is needed",
-    403: "refused: another site, or another name of this host",
+    401: "an API key is required",
+    403: "refused: request from another site or host name",
     404: "a node is not in the graph",
-    408: "the body was too slow",
+    408: "the body arrived too slowly",
     409: "the change contradicts the graph, the model or the mode of the service",
-    413: "too much at a time",
+    413: "the request is too large",
     415: "the body is not application/json",
-    422: "the request does not say what it means",
-    503: "too much is asked at once",
+    422: "the request is invalid",
+    503: "too many requests are waiting",
     504: "the answer took too long",
 }
 
@@ -105,30 +108,37 @@ def _questions(app: FastAPI, room: Room) -> None:
 
     @app.post("/v1/score", responses=_documented(schemas.Scores, *_ASKED))
     async def score(body: schemas.ScoreBody) -> Response:
-        """Score and probability of pairs."""
+        """Score pairs of nodes, with probabilities."""
         _at_most(body.pairs, limits.pairs, "pairs")
         return await room.desk.ask(lambda: _json(questions.score(room.now, body.pairs, body.base_rate)))
 
     @app.post("/v1/recommend", responses=_documented(schemas.Recommended, *_ASKED))
     async def recommend(body: schemas.RecommendBody) -> Response:
-        """The best new partners of nodes; known links and rejected pairs are left out (`known`: links are not)."""
+        """Recommend the best new links of nodes, without rejected pairs and, by default, without known edges."""
         _at_most(body.nodes, limits.recommend_nodes, "nodes")
-        _at_most(body.k, limits.k, "partners a node")
+        _at_most(body.k, limits.k, "links per node")
         _at_most(body.among, limits.pairs, "candidates")
-        wish = questions.Wish(body.nodes, body.k, body.known, body.among)
+        wish = questions.Wish(body.nodes, body.k, body.excludes_known, body.among)
         if len(body.nodes) <= _FEW and body.k <= _SMALL and body.among is None:  # such are answered together
             return _json(await room.counter.ask(wish))
         return await room.desk.ask(lambda: _json(questions.recommend(room.now, wish)))
 
+    @app.post("/v1/similar", responses=_documented(schemas.SimilarNodes, *_ASKED))
+    async def similar(body: schemas.SimilarBody) -> Response:
+        """The nodes nearest in the embedding space, by the cosine of their embeddings; bipartite, of the same side."""
+        _at_most(body.nodes, limits.recommend_nodes, "nodes")
+        _at_most(body.k, limits.k, "similar nodes per node")
+        return await room.desk.ask(lambda: _json(questions.similar(room.now, body.nodes, body.k)))
+
     @app.post("/v1/explain", responses=_documented(schemas.Explanations, *_ASKED))
     async def explain(body: schemas.PairsBody) -> Response:
-        """Which neighbours moved a score, and by how much."""
+        """Explain scores: the share of each neighbour."""
         _at_most(body.pairs, limits.explained_pairs, "pairs to explain")
-        return await room.slow_desk.ask(lambda: _json(room.explainer.explain(room.now, body.pairs)))
+        return await room.slow_desk.ask(lambda: _json(questions.explain(room.now, body.pairs)))
 
     @app.post("/v1/embed", responses=_documented(schemas.Embeddings, *_ASKED))
     async def embed(body: schemas.VectorsBody) -> Response:
-        """The vectors of nodes."""
+        """Embeddings of nodes."""
         _at_most(body.nodes, limits.nodes, "nodes")
         return await room.desk.ask(lambda: _json(questions.embed(room.now, body.nodes)))
 
@@ -136,37 +146,41 @@ def _questions(app: FastAPI, room: Room) -> None:
 def _browsing(app: FastAPI, room: Room) -> None:
     @app.get("/v1/nodes", responses=_documented(schemas.FoundNodes, *_GOT))
     async def find_nodes(
-        query: Annotated[str, Query(max_length=200, examples=["p1"])] = "",
-        limit: Annotated[int, Query(ge=1, le=Limits.listed)] = 20,
+        query: Annotated[str, Query(max_length=200, description="beginning of an id or label", examples=["p1"])] = "",
+        limit: Annotated[int, Query(ge=1, le=Limits.listed, description="maximum number of nodes")] = 20,
     ) -> Response:
-        """Nodes whose id or label begins with a text or is spelled alike; without one, those with most links."""
+        """Search nodes by id or label, by prefix or similar spelling; without a query, nodes of highest degree."""
         return await room.desk.ask(lambda: _json(browsing.found_nodes(room.now, query, limit)))
 
     @app.get("/v1/nodes/{id:path}", responses=_documented(schemas.NodePage, *_GOT))
     async def node(
         id: IdText,
         kind: Kind = "auto",
-        limit: Annotated[int, Query(ge=0, le=Limits.listed)] = 100,
-        offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+        limit: Annotated[int, Query(ge=0, le=Limits.listed, description="maximum number of neighbours")] = 100,
+        offset: Annotated[int, Query(ge=0, le=2**31, description="number of neighbours to skip")] = 0,
     ) -> Response:
-        """A node, what is known of it, and its neighbours."""
+        """One node with its attributes and neighbours."""
         return await room.desk.ask(lambda: _json(browsing.node_page(room.now, id, kind, limit, offset)))
 
     @app.get("/v1/neighbourhood/{id:path}", responses=_documented(schemas.Neighbourhood, *_GOT))
     async def neighbourhood(
-        id: IdText, kind: Kind = "auto", limit: Annotated[int, Query(ge=1, le=Limits.listed)] = 60
+        id: IdText,
+        kind: Kind = "auto",
+        limit: Annotated[int, Query(ge=1, le=Limits.listed, description="maximum number of nodes")] = 60,
     ) -> Response:
-        """Nodes around one, and the links among them, to draw."""
+        """Nodes around one node, and the edges between them."""
         return await room.desk.ask(lambda: _json(browsing.neighbourhood(room.now, id, kind, limit)))
 
     @app.get("/v1/map", responses=_documented(schemas.NodeMap, *_GOT))
-    async def node_map(limit: Annotated[int, Query(ge=2, le=Limits.mapped)] = 20_000) -> Response:
-        """Two principal components of the embeddings."""
+    async def node_map(
+        limit: Annotated[int, Query(ge=2, le=Limits.mapped, description="maximum number of nodes")] = 20_000,
+    ) -> Response:
+        """Positions of nodes on a map of the embeddings (t-SNE), and some edges between them."""
         return await room.slow_desk.ask(lambda: _json(room.maps.map(room.now, limit)))
 
     @app.get("/v1/model", responses=_documented(schemas.ModelPage, *_GOT))
     async def model() -> Response:
-        """The model: figures with their protocol, training, settings, the live graph."""
+        """The model: figures with their protocol, charts of held-out pairs, training, settings, current graph."""
         return await room.desk.ask(lambda: _json(model_page(room.now, read_only=room.keeper.read_only)))
 
 
@@ -180,34 +194,34 @@ def _changes(app: FastAPI, room: Room) -> None:
 
     @app.post("/v1/edges", responses=_documented(schemas.Added, *_CHANGED))
     async def add_edges(body: schemas.EdgesBody) -> Response:
-        """Add links; those that are there already are not counted."""
+        """Add edges; edges that exist already are not counted."""
         return await change("add_links", "added", body.edges)
 
     @app.delete("/v1/edges", responses=_documented(schemas.Removed, *_CHANGED))
     async def remove_edges(body: schemas.EdgesBody) -> Response:
-        """Remove links; those that are not there are not counted."""
+        """Remove edges; edges that do not exist are not counted."""
         return await change("remove_links", "removed", body.edges)
 
     @app.post("/v1/rejections", responses=_documented(schemas.RejectedPairs, *_CHANGED))
     async def reject(body: schemas.PairsBody) -> Response:
-        """Never recommend these pairs again."""
+        """Reject pairs: they are not recommended any more."""
         return await change("reject", "rejected", body.pairs)
 
     @app.delete("/v1/rejections", responses=_documented(schemas.RejectedPairs, *_CHANGED))
     async def take_back(body: schemas.PairsBody) -> Response:
-        """Recommend these pairs again."""
+        """Undo rejections: these pairs can be recommended again."""
         return await change("take_back", "rejected", body.pairs)
 
     @app.post("/v1/nodes", responses=_documented(schemas.Added, *_CHANGED))
     async def add_nodes(body: schemas.NodesBody) -> Response:
-        """Add nodes, with their features if the model reads any, and links to their neighbours."""
+        """Add nodes, with features if the model uses them, and edges to their neighbours."""
         _at_most(body.nodes, limits.nodes, "nodes")
         made = await room.changed({"kind": "add_nodes", "nodes": [node.model_dump() for node in body.nodes]})
         return _json({"added": made.num, "version": made.version})
 
     @app.post("/v1/reload", responses=_documented(schemas.Reloaded, *_CHANGED))
     async def reload() -> Response:
-        """Read the model directory again; nobody who is being answered notices."""
+        """Load the model directory again, without interrupting running requests."""
         made: Made = await room.reloaded()
         return _json({"fingerprint": room.now.served.fingerprint, "version": made.version})
 
@@ -218,12 +232,12 @@ _STATE_ROUTES = ["/healthz", "/readyz", "/metrics", "/", "/assets/{name:path}"]
 def _state(app: FastAPI, room: Room, counters: Counters) -> None:
     @app.get("/healthz", responses=_documented(schemas.Health, 403))
     async def healthz() -> Response:
-        """Whether the process answers."""
+        """Liveness: the process answers."""
         return _json({"status": "alive"})
 
     @app.get("/readyz", responses=_documented(schemas.Health, 403, 503))
     async def readyz() -> Response:
-        """Whether questions are answered from all changes that were acknowledged."""
+        """Readiness: queries see all acknowledged changes."""
         if room.keeper.failure is not None:
             return problem(503, room.keeper.failure)
         return _json({"status": "ready"})
@@ -232,7 +246,7 @@ def _state(app: FastAPI, room: Room, counters: Counters) -> None:
 
     @app.get("/metrics", response_class=PlainTextResponse, responses=refusals)
     async def metrics() -> Response:
-        """Counters in Prometheus' text format."""
+        """Counters in the text format of Prometheus."""
         return PlainTextResponse(counters.text(room.gauges()), media_type="text/plain; version=0.0.4")
 
 

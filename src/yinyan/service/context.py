@@ -9,18 +9,18 @@ from typing import Any
 
 import torch
 
-from yinyan.fitting import Fitted
+from yinyan.live.change_log import ChangeLog, log_path
+from yinyan.live.finder import finder_for
+from yinyan.live.keeper import Keeper, Made
+from yinyan.live.labels import read_labels
+from yinyan.live.names import Labels
+from yinyan.live.state import Finder, LiveState, Served, served_model
+from yinyan.live.structure import Change
+from yinyan.model.fitted import Fitted
 from yinyan.service.browsing import Maps
-from yinyan.service.change_log import ChangeLog, log_path
-from yinyan.service.finding import finder_for
-from yinyan.service.labels import read_labels
-from yinyan.service.live import Keeper, Made
-from yinyan.service.moment import Finder, Moment, Served, served_model
-from yinyan.service.names import Labels
 from yinyan.service.options import Options
-from yinyan.service.questions import Explainer, Wish, recommend_together
-from yinyan.service.structure import Change
-from yinyan.service.working import Counter, Desk, within
+from yinyan.service.questions import Wish, recommend_together
+from yinyan.service.workers import Counter, Desk, within
 
 __all__ = ["Room"]
 
@@ -49,13 +49,13 @@ class Room:
         self.counter: Counter[Wish, dict[str, Any]] = Counter(
             "partners", self._recommended, waiting=limits.waiting, seconds=limits.seconds, most=_TOGETHER
         )
-        self.explainer, self.maps = Explainer(), Maps()
+        self.maps = Maps()
         cores = os.cpu_count() or 1
         torch.set_num_threads(max(1, cores // (options.workers * limits.at_once)))
 
     @property
-    def now(self) -> Moment:
-        """The current moment."""
+    def now(self) -> LiveState:
+        """The current state of model and graph."""
         return self.keeper.now
 
     def is_full(self, path: str) -> bool:

@@ -17,9 +17,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from yinyan.service.keys import key_name
-from yinyan.service.metrics import Counters
 from yinyan.service.options import Limits, is_loopback
 from yinyan.service.problems import problem
+from yinyan.service.prometheus import Counters
 
 __all__ = ["AccessLog", "Gate"]
 
@@ -114,7 +114,7 @@ class Gate:
                 headers={"WWW-Authenticate": "Bearer"},
             )
         if self._is_full(scope["path"]):
-            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "too many questions are waiting: ask again in a moment")
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, "too many questions are waiting: ask again in a few seconds")
         return None
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes | Response | None:

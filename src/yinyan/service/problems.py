@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError, YinYanError
-from yinyan.service.change_log import LogFullError
-from yinyan.service.structure import ConflictError
+from yinyan.live.change_log import LogFullError
+from yinyan.live.structure import ConflictError
 
 __all__ = ["OverloadedError", "TooMuchError", "TookTooLongError", "add_handlers", "problem"]
 
@@ -21,15 +21,15 @@ _MEDIA_TYPE = "application/problem+json"
 
 
 class OverloadedError(YinYanError):
-    """More was asked at once than is answered in reasonable time."""
+    """More requests arrived at once than can be answered in time."""
 
 
 class TooMuchError(YinYanError):
-    """One request asks for more than one may."""
+    """One request exceeds a limit."""
 
 
 class TookTooLongError(YinYanError):
-    """An answer was not there in the time that is allowed."""
+    """An answer took longer than allowed."""
 
 
 # the first kind that fits
@@ -72,7 +72,7 @@ def add_handlers(app: FastAPI) -> None:
         return problem(error.status_code, str(error.detail), headers=error.headers)
 
     async def of_ours(request: Request, error: Exception) -> Response:
-        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the service itself: its log says more")
+        return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error of the service: see its log")
 
     app.add_exception_handler(Exception, of_ours)
     app.add_exception_handler(YinYanError, of_library)

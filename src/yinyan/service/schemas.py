@@ -28,6 +28,8 @@ __all__ = [
     "Removed",
     "ScoreBody",
     "Scores",
+    "SimilarBody",
+    "SimilarNodes",
     "VectorsBody",
 ]
 
@@ -52,13 +54,33 @@ class ScoreBody(_Body):
 
 
 class RecommendBody(_Body):
-    """Nodes that want partners."""
+    """Nodes for which links are recommended."""
 
     model_config = _with({"nodes": ["p1"], "k": 10})
     nodes: list[NodeId]
     k: Annotated[StrictInt, Field(ge=1)] = 10
-    known: StrictBool = False
+    exclude_known: StrictBool = True
     among: list[NodeId] | None = None
+    known: Annotated[
+        StrictBool | None,
+        Field(
+            description="old name, for one version: known=true is exclude_known=false",
+            json_schema_extra={"deprecated": True},
+        ),
+    ] = None
+
+    @property
+    def excludes_known(self) -> bool:
+        """By the new name, or by the old one if it is given."""
+        return self.exclude_known if self.known is None else not self.known
+
+
+class SimilarBody(_Body):
+    """Nodes whose nearest nodes are wanted."""
+
+    model_config = _with({"nodes": ["p1"], "k": 10})
+    nodes: list[NodeId]
+    k: Annotated[StrictInt, Field(ge=1)] = 10
 
 
 class PairsBody(_Body):
@@ -69,14 +91,14 @@ class PairsBody(_Body):
 
 
 class VectorsBody(_Body):
-    """Nodes whose vectors are wanted."""
+    """Nodes whose embeddings are requested."""
 
     model_config = _with({"nodes": ["p1", "p9"]})
     nodes: list[NodeId]
 
 
 class EdgesBody(_Body):
-    """Links to add or to remove."""
+    """Edges to add or to remove."""
 
     model_config = _with({"edges": [["p1", "p9"]]})
     edges: list[IdPair]
@@ -100,7 +122,7 @@ class NodesBody(_Body):
 
 
 class Score(BaseModel):
-    """A pair's score."""
+    """Score and probability of one pair."""
 
     source: NodeId
     target: NodeId
@@ -117,7 +139,7 @@ class Scores(BaseModel):
 
 
 class Partner(BaseModel):
-    """A recommended partner."""
+    """One recommended link of a node."""
 
     target: NodeId
     label: str | None
@@ -127,21 +149,44 @@ class Partner(BaseModel):
 
 
 class NodePartners(BaseModel):
-    """A node's recommended partners, best first."""
+    """Recommended links of one node, best first."""
 
     node: NodeId
     recommendations: list[Partner]
 
 
 class Recommended(BaseModel):
-    """Partners in the order of the nodes."""
+    """Recommended links in the order of the nodes."""
 
     results: list[NodePartners]
     version: int
 
 
+class SimilarNode(BaseModel):
+    """A node that is near in the embedding space."""
+
+    node: NodeId
+    label: str | None
+    similarity: float
+    rank: int
+
+
+class NodeSimilar(BaseModel):
+    """A node's similar nodes, nearest first."""
+
+    node: NodeId
+    similar: list[SimilarNode]
+
+
+class SimilarNodes(BaseModel):
+    """Similar nodes in the order of the nodes asked about."""
+
+    results: list[NodeSimilar]
+    version: int
+
+
 class ContributionOut(BaseModel):
-    """How a neighbour moved a score."""
+    """Share of one neighbour in a score."""
 
     end: NodeId
     neighbour: NodeId | None
@@ -150,7 +195,7 @@ class ContributionOut(BaseModel):
 
 
 class ExplanationOut(BaseModel):
-    """A score taken apart."""
+    """Decomposition of a score into the shares of neighbours."""
 
     source: NodeId
     target: NodeId
@@ -171,14 +216,14 @@ class Explanations(BaseModel):
 
 
 class Embedding(BaseModel):
-    """A node's vector."""
+    """Embedding of one node."""
 
     node: NodeId
     vector: list[float]
 
 
 class Embeddings(BaseModel):
-    """Vectors in the order of the nodes."""
+    """Embeddings in the order of the nodes."""
 
     embeddings: list[Embedding]
     version: int
@@ -193,7 +238,7 @@ class NodeCard(BaseModel):
 
 
 class FoundNodes(BaseModel):
-    """Nodes that a search has found, best first."""
+    """Nodes found by a search, best first."""
 
     nodes: list[NodeCard]
     version: int
@@ -214,7 +259,7 @@ class DrawnNode(NodeCard):
 
 
 class Neighbourhood(BaseModel):
-    """Nodes around one, and the links among them."""
+    """Nodes around one node, and the edges between them."""
 
     nodes: list[DrawnNode]
     links: list[IdPair]
@@ -222,17 +267,55 @@ class Neighbourhood(BaseModel):
 
 
 class NodeMap(BaseModel):
-    """Places of nodes in the plane."""
+    """Two-dimensional positions of nodes."""
 
     ids: list[NodeId]
     labels: list[str | None]
     x: list[float]
     y: list[float]
+    edges: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = Field(
+        description="edges between some of them, as positions in these lists"
+    )
     version: int
 
 
+class HeldOut(BaseModel):
+    """The pairs that the charts of scores are about."""
+
+    pairs: str
+    num_positives: int
+    num_negatives: int
+    base_rate: float
+
+
+class Histogram(BaseModel):
+    """Shares of the positives and of the negatives by score; one edge more than shares."""
+
+    edges: list[float]
+    positives: list[float]
+    negatives: list[float]
+
+
+class CurveOut(BaseModel):
+    """A curve and the area under it."""
+
+    x: list[float]
+    y: list[float]
+    area: float
+
+
+class ReliabilityBin(BaseModel):
+    """Stated probability, observed share of positives with its 95 % interval, number of pairs."""
+
+    predicted: float
+    observed: float
+    low: float
+    high: float
+    count: int
+
+
 class ModelPage(BaseModel):
-    """What is known of the model."""
+    """Figures, settings and training of the model."""
 
     model_config = ConfigDict(protected_namespaces=())
     name: str
@@ -240,11 +323,18 @@ class ModelPage(BaseModel):
     metrics: dict[str, float | None]
     protocol: str
     split: str
+    seed: int
+    seconds: float
+    notes: list[str]
     settings: dict[str, dict[str, Any]]
     training: list[dict[str, Any]]
     best_epoch: int
     energy: list[float | None]
-    reliability: list[dict[str, float]]
+    held_out: HeldOut | None
+    histogram: Histogram | None
+    roc: CurveOut | None
+    precision_recall: CurveOut | None
+    reliability: list[ReliabilityBin]
     versions: dict[str, str]
     index: dict[str, Any]
     live: dict[str, float]
@@ -253,41 +343,41 @@ class ModelPage(BaseModel):
 
 
 class Added(BaseModel):
-    """How much was new, and the number of the last change."""
+    """Number of new edges or nodes, and the version of the graph."""
 
     added: int
     version: int
 
 
 class Removed(BaseModel):
-    """How much was there, and the number of the last change."""
+    """Number of removed edges, and the version of the graph."""
 
     removed: int
     version: int
 
 
 class RejectedPairs(BaseModel):
-    """How many pairs were not rejected before (or, taken back, were)."""
+    """Number of pairs whose rejection changed, and the version of the graph."""
 
     rejected: int
     version: int
 
 
 class Reloaded(BaseModel):
-    """The model that is served now."""
+    """Fingerprint of the model that is served."""
 
     fingerprint: str
     version: int
 
 
 class Health(BaseModel):
-    """Whether the service is alive, or ready."""
+    """State of the service: alive or ready."""
 
     status: str
 
 
 class Problem(BaseModel):
-    """What is wrong (RFC 9457)."""
+    """Error details (RFC 9457)."""
 
     type: str
     title: str

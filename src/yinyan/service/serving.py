@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -16,17 +18,15 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from yinyan.service.app import create_app
+from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options
-from yinyan.service.protocol import PatientProtocol
-from yinyan.service.room import Room
+from yinyan.service.slow_clients import SlowClientProtocol
 
 __all__ = ["app_of_environment", "serve", "uvicorn_settings"]
 
 _VARIABLE = "YINYAN_SERVICE"  # options of a child process
 _PATIENCE = 600  # seconds in which a child has to have read the model
-
-
 _SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop must not wait for those who compute
 
 
@@ -38,15 +38,33 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
     if options.workers == 1:
         room = Room(options)
         _on_hangup(room)
-        tell(f"serving '{options.model}' at {_address(options)}")
-        uvicorn.run(create_app(room), **uvicorn_settings(options))
+        tell(str(room.now.served.finder))
+        _run_one(uvicorn.Config(create_app(room), **uvicorn_settings(options)), options, tell)
         return
     with tempfile.TemporaryDirectory(prefix="yinyan-") as folder:
         options = replace(options, shared=folder)
-        Room(replace(options, workers=1, read_only=True)).close()  # what is wrong is said once, and not by each child
+        trial = Room(replace(options, workers=1, read_only=True))  # what is wrong is said once, and not by each child
+        tell(str(trial.now.served.finder))
+        trial.close()
         os.environ[_VARIABLE] = options.to_json()
-        tell(f"serving '{options.model}' with {options.workers} processes at {_address(options)}")
+        tell(f"serving '{options.model}' with {options.workers} processes at {_address(options, options.port)}")
         uvicorn.run(f"{__name__}:app_of_environment", factory=True, **uvicorn_settings(options))
+
+
+def _run_one(config: uvicorn.Config, options: Options, tell: Callable[[str], None]) -> None:
+    """Serve in this process; the address is printed once the port is open."""
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            port = self.servers[0].sockets[0].getsockname()[1]
+            tell(f"serving '{options.model}' at {_address(options, port)}")
+
+    server = Server(config)
+    with suppress(KeyboardInterrupt):  # Ctrl-C ends a service; it is no error
+        server.run()
+    if not server.started:
+        raise SystemExit(1)
 
 
 def app_of_environment() -> ASGIApp:
@@ -61,7 +79,7 @@ def uvicorn_settings(options: Options) -> dict[str, Any]:
     """How uvicorn is to run."""
     limits = options.limits
     return {
-        "http": PatientProtocol,
+        "http": SlowClientProtocol,
         "host": options.host,
         "port": options.port,
         "workers": options.workers,
@@ -85,6 +103,6 @@ def _on_hangup(room: Room) -> None:
         signal.signal(signal.SIGHUP, reload)
 
 
-def _address(options: Options) -> str:
+def _address(options: Options, port: int) -> str:
     host = f"[{options.host}]" if ":" in options.host else options.host
-    return f"http://{host}:{options.port}"
+    return f"http://{host}:{port}"

@@ -1,4 +1,4 @@
-"""Uvicorn's connections, with a limit to the time that a request's head may take."""
+"""Slow and idle clients are disconnected: a time limit for the head of a request, which uvicorn does not have."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-__all__ = ["PatientProtocol"]
+__all__ = ["SlowClientProtocol"]
 
 
-class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Closes a connection over which no request has come whole in `head_seconds`, however many bytes drip in."""
+class SlowClientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
+    """Closes a connection whose client does not send the complete head of a request within `head_seconds`."""
 
     head_seconds = 10.0
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Time runs from the first moment on."""
+        """The limit starts when the connection does."""
         super().connection_made(transport)
         self._start()
 
     def data_received(self, data: bytes) -> None:
-        """Time runs while bytes come and no request is being answered."""
+        """The limit holds while no request is being answered; more bytes do not extend it."""
         super().data_received(data)
         if self.cycle is None or self.cycle.response_complete:
             self._start()
@@ -30,7 +30,7 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
             self._stop()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing to wait for."""
+        """No limit without a connection."""
         self._stop()
         super().connection_lost(exc)
 

@@ -17,7 +17,7 @@ __all__ = ["Counter", "Desk", "within"]
 A = TypeVar("A")
 T = TypeVar("T")
 
-_AGAIN = "ask again in a moment"
+_AGAIN = "ask again in a few seconds"
 
 
 class Desk:

@@ -1,4 +1,4 @@
-"""The fixed split that comes with a data set: its links and non-links, as their makers wrote them."""
+"""The fixed split that comes with a data set: its edges and negatives, as their makers wrote them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,29 @@ __all__ = ["Parts"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Parts:
-    """Pairs of node rows for training, validation and testing; which end stands first is kept.
+    """Pairs of node rows for training, validation and test, in the order of their ends in which they were given.
 
-    Negatives of validation and test are shared by all positives, (num_negatives, 2), or are each positive's
-    own, (num_positives, num_negatives, 2). Those may be int32, for there can be many.
+    Negatives of validation and test are shared by all positives, (m, 2), or each positive has its own, (p, m, 2). These
+    may be int32 to save memory.
+
+    Raises
+    ------
+    InputError
+        If an array has another shape or type, or a negative row.
+
+    Examples
+    --------
+    >>> from yinyan import Parts
+    >>> Parts(graph.edges[:-20], graph.edges[-20:-10], graph.edges[-10:]).test.shape
+    (10, 2)
     """
 
-    train: npt.NDArray[np.int64]
-    valid: npt.NDArray[np.int64]
-    test: npt.NDArray[np.int64]
-    train_negatives: npt.NDArray[np.int64] | None = None
-    valid_negatives: npt.NDArray[np.int64] | npt.NDArray[np.int32] | None = None
-    test_negatives: npt.NDArray[np.int64] | npt.NDArray[np.int32] | None = None
+    train: npt.NDArray[np.int64]  # (·, 2) edges for training
+    valid: npt.NDArray[np.int64]  # (·, 2) edges for validation
+    test: npt.NDArray[np.int64]  # (·, 2) edges for the test
+    train_negatives: npt.NDArray[np.int64] | None = None  # (·, 2), for the audit
+    valid_negatives: npt.NDArray[np.int64] | npt.NDArray[np.int32] | None = None  # (m, 2) or (p, m, 2)
+    test_negatives: npt.NDArray[np.int64] | npt.NDArray[np.int32] | None = None  # (m, 2) or (p, m, 2)
 
     def __post_init__(self) -> None:
         for name in ("train", "valid", "test", "train_negatives"):
@@ -48,7 +59,7 @@ class Parts:
         if self.test_negatives is None:
             return "none"
         own = self.test_negatives.ndim == 3
-        return f"{self.test_negatives.shape[1]:,} a positive" if own else f"{len(self.test_negatives):,} shared"
+        return f"{self.test_negatives.shape[1]:,} per positive" if own else f"{len(self.test_negatives):,} shared"
 
 
 def _check_pairs(name: str, pairs: Any) -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from yinyan.deprecation import renamed_keyword
 from yinyan.errors import InputError
 from yinyan.graph import Graph
-from yinyan.parts import Parts
 from yinyan.randomness import named_seed
 from yinyan.sampling import KnownPairs, distinct_pairs
-from yinyan.wording import counted
+from yinyan.splits.given import Parts
+from yinyan.text import counted
 
 __all__ = [
     "Split",
@@ -34,30 +35,49 @@ MINIMUM_LINKS = 10  # below, a tenth held out for validation is less than a link
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Links divided by role.
+    """The edges of a graph divided by role.
 
-    Targets are pairs of node rows, in the direction in which their maker wrote them; messages are places in
-    `graph.edges`, sorted and distinct. Negatives are (·, 2) non-links that all links of a part are ranked
-    against, or (p, k, 2): each link's own.
+    Targets are pairs of node rows, in the direction in which they were given. Messages are positions in `graph.edges`,
+    sorted and distinct. Negatives are (m, 2) pairs that all links of a part are ranked against, or (p, k, 2) pairs, k
+    for each link.
+
+    Examples
+    --------
+    >>> from yinyan import random_split
+    >>> split = random_split(graph, seed=0)
+    >>> len(split.train_targets) + len(split.valid_targets) + len(split.test_targets) == graph.num_edges
+    True
     """
 
-    graph: Graph
-    protocol: str
-    seed: int
-    train_targets: Pairs  # (·, 2) links that the loss sees
-    valid_targets: Pairs  # (·, 2) links that choose the weights
+    graph: Graph  # with the edges of all parts
+    protocol: str  # name of the protocol
+    seed: int  # of the parts and the negatives
+    train_targets: Pairs  # (·, 2) links of the loss
+    valid_targets: Pairs  # (·, 2) links that choose the best epoch
     test_targets: Pairs  # (·, 2) links that are scored once
-    train_messages: Rows  # (·,) links that the encoder sees in training
-    valid_messages: Rows  # (·,) … when validation links are scored
-    test_messages: Rows  # (·,) … when test links are scored
-    known_in_training: Rows  # (·,) links that training's sampler of non-links avoids
-    valid_negatives: Pairs
-    test_negatives: Pairs
-    words: str = ""  # how the links were divided
-    leaks: str = ""  # why this split leaks, where that is its purpose: the audit then lets it pass
+    train_messages: Rows  # (·,) edges that pass messages in training
+    valid_messages: Rows  # (·,) edges that pass messages when validation links are scored
+    test_messages: Rows  # (·,) edges that pass messages when test links are scored
+    known_in_training: Rows  # (·,) edges that the sampler of training negatives avoids
+    valid_negatives: Pairs  # (m, 2) or (p, k, 2)
+    test_negatives: Pairs  # (m, 2) or (p, k, 2)
+    words: str = ""  # how the edges were divided
+    leaks: str = ""  # why this split leaks, if it does so on purpose: the audit then accepts it
 
     def describe(self) -> str:
-        """What was done, in words."""
+        """How the edges were divided, in words.
+
+        Returns
+        -------
+        str
+            Five lines: protocol, targets, messages, negatives, leaks.
+
+        Examples
+        --------
+        >>> from yinyan import random_split
+        >>> print(random_split(graph, seed=0).describe().splitlines()[-1])
+        no target is among the messages that score it
+        """
         targets = f"{len(self.train_targets):,} training, {len(self.valid_targets):,} validation"
         apart = "" if np.array_equal(self.train_messages, self.valid_messages) else "of its own "
         lines = [
@@ -80,6 +100,7 @@ class Split:
         return leaks if seen else "no target is among the messages that score it"
 
 
+@renamed_keyword("validation_messages", "valid_as_messages")
 def random_split(
     graph: Graph,
     *,
@@ -87,20 +108,47 @@ def random_split(
     valid_share: float = 0.1,
     test_share: float = 0.2,
     valid_negatives: int = 20_000,
-    validation_messages: bool = False,
+    valid_as_messages: bool = False,
 ) -> Split:
-    """The clean protocol: links split at random by unordered pair, as many test non-links as test links.
+    """Split edges at random by unordered pair, with one test negative per test link (protocol 'clean').
 
-    With `validation_messages` (protocol `clean+val`) the encoder also sees the validation links at test time.
+    Parameters
+    ----------
+    graph
+        The graph whose edges are divided.
+    seed
+        Draws the parts and the negatives.
+    valid_share, test_share
+        Shares of the edges for validation and test.
+    valid_negatives
+        Number of negatives for validation, shared by all links.
+    valid_as_messages
+        Whether validation edges pass messages at test time (protocol 'clean+val').
+
+    Returns
+    -------
+    Split
+        The split.
+
+    Raises
+    ------
+    InputError
+        If the graph has fewer than 10 edges, or the shares leave none for training.
+
+    Examples
+    --------
+    >>> from yinyan import random_split
+    >>> random_split(graph, seed=0, valid_as_messages=True).protocol
+    'clean+val'
     """
     train, valid, test = _divide(graph, seed, valid_share, test_share)
     return _of_rows(
         graph,
         (train, valid, test),
-        protocol="clean+val" if validation_messages else "clean",
+        protocol="clean+val" if valid_as_messages else "clean",
         seed=seed,
         negatives=_non_links(graph, seed, test.size, valid_negatives),
-        test_messages=np.union1d(train, valid) if validation_messages else train,
+        test_messages=np.union1d(train, valid) if valid_as_messages else train,
         words="split at random by unordered pairs, so that a link and its reverse share a part",
     )
 
@@ -119,6 +167,7 @@ def holdout_split(graph: Graph, *, seed: int, valid_share: float, valid_negative
     )
 
 
+@renamed_keyword("validation_messages", "valid_as_messages")
 def temporal_split(
     graph: Graph,
     *,
@@ -126,11 +175,42 @@ def temporal_split(
     valid_share: float = 0.1,
     test_share: float = 0.2,
     valid_negatives: int = 20_000,
-    validation_messages: bool = False,
+    valid_as_messages: bool = False,
 ) -> Split:
-    """The past predicts the future: the latest links are the test, the latest of the others the validation.
+    """Split edges by time: the latest are the test, the latest of the others the validation (protocol 'temporal').
 
-    Links of one moment share a part, so that shares are met as nearly as the times allow.
+    Edges of one time share a part, so that the shares are met as nearly as the times allow.
+
+    Parameters
+    ----------
+    graph
+        A graph with `times`.
+    seed
+        Draws the negatives.
+    valid_share, test_share
+        Shares of the edges for validation and test.
+    valid_negatives
+        Number of negatives for validation, shared by all links.
+    valid_as_messages
+        Whether validation edges pass messages at test time (protocol 'temporal+val').
+
+    Returns
+    -------
+    Split
+        The split.
+
+    Raises
+    ------
+    InputError
+        If an edge lacks a time, the times leave a part empty, or there are fewer than 10 edges.
+
+    Examples
+    --------
+    >>> from yinyan import Graph, temporal_split
+    >>> dated = Graph.from_arrays(graph.edges, times=range(graph.num_edges))
+    >>> split = temporal_split(dated, seed=0)
+    >>> bool(split.train_messages.max() < dated.find_edges(split.test_targets).min())
+    True
     """
     if graph.times is None:
         raise InputError("a temporal split needs the times of the links (name their column: time='date')")
@@ -147,25 +227,49 @@ def temporal_split(
     if not (train.size and valid.size and test.size):
         raise InputError(
             f"the times leave a part empty ({train.size:,} training, {valid.size:,} validation, {test.size:,} test "
-            "links): too many links share one moment (use other shares, or a random split)"
+            "links): too many links have the same time (use other shares, or a random split)"
         )
     return _of_rows(
         graph,
         (train, valid, test),
-        protocol="temporal+val" if validation_messages else "temporal",
+        protocol="temporal+val" if valid_as_messages else "temporal",
         seed=seed,
         negatives=_non_links(graph, seed, test.size, valid_negatives),
-        test_messages=np.union1d(train, valid) if validation_messages else train,
+        test_messages=np.union1d(train, valid) if valid_as_messages else train,
         words=f"split by time: validation from {first_valid} on, test from {first_test} on",
     )
 
 
 def released_split(graph: Graph, *, seed: int, self_loops: Rows | None = None) -> Split:
-    """The split of the paper's released code, bug for bug: directed copies of the links are permuted.
+    """The split of the paper's released code, with its faults. It leaks on purpose (protocol 'released').
 
-    The reverse of most test links is a training link, and most test links are messages when they are scored. Nodes
-    with `self_loops` in the raw data count as linked to themselves, in training as in the test. It exists to show
-    where the published figures come from.
+    Directed copies of the edges are permuted. The reverse of most test links is a training edge, and most test links
+    pass messages when they are scored. It exists to show where the published figures come from.
+
+    Parameters
+    ----------
+    graph
+        An undirected graph.
+    seed
+        Draws the parts and the negatives.
+    self_loops
+        Rows of nodes with a self loop in the raw data; they count as linked to themselves.
+
+    Returns
+    -------
+    Split
+        The split, with a text in `leaks`.
+
+    Raises
+    ------
+    InputError
+        If the graph is directed or has fewer than 10 edges.
+
+    Examples
+    --------
+    >>> from yinyan import released_split
+    >>> "test links" in released_split(graph, seed=0).leaks
+    True
     """
     if graph.directed:
         raise InputError("the released split is one of undirected links (the paper's graphs are undirected)")
@@ -194,10 +298,11 @@ def released_split(graph: Graph, *, seed: int, self_loops: Rows | None = None) -
         test_negatives=false_test,
         words="split as directed copies, as the paper's released code does",
         leaks=f"{leaked[0]:.0%} of the test links are training labels in reverse, {leaked[1]:.0%} are messages when "
-        "they are scored, and training's non-links know the test links",
+        "they are scored, and the training negatives avoid the test links",
     )
 
 
+@renamed_keyword("validation_messages", "valid_as_messages")
 def given_split(
     graph: Graph,
     parts: Parts,
@@ -205,9 +310,42 @@ def given_split(
     protocol: str = "given",
     seed: int = 0,
     valid_negatives: int = 20_000,
-    validation_messages: bool = False,
+    valid_as_messages: bool = False,
 ) -> Split:
-    """A split that somebody else made; non-links that it does not bring are drawn."""
+    """A split from parts that somebody else made; negatives that the parts lack are drawn.
+
+    Parameters
+    ----------
+    graph
+        The graph with the edges of all parts.
+    parts
+        The pairs of each part.
+    protocol
+        The name of the protocol in the split.
+    seed
+        Draws the negatives that the parts lack.
+    valid_negatives
+        Number of negatives for validation, if the parts have none.
+    valid_as_messages
+        Whether validation edges pass messages at test time ('+val' is added to the protocol).
+
+    Returns
+    -------
+    Split
+        The split. It is not audited: see `audit`.
+
+    Raises
+    ------
+    InputError
+        If a part has a pair that is no edge of the graph.
+
+    Examples
+    --------
+    >>> from yinyan import Parts, given_split
+    >>> train, valid, test = graph.edges[:-20], graph.edges[-20:-10], graph.edges[-10:]
+    >>> given_split(graph, Parts(train, valid, test)).protocol
+    'given'
+    """
     train, valid, _ = (np.unique(_edge_rows(graph, parts, name)) for name in ("train", "valid", "test"))
     false_valid, false_test = parts.valid_negatives, parts.test_negatives
     if false_valid is None or false_test is None:
@@ -216,14 +354,14 @@ def given_split(
         false_test = drawn_test if false_test is None else false_test
     return Split(
         graph=graph,
-        protocol=f"{protocol}+val" if validation_messages else protocol,
+        protocol=f"{protocol}+val" if valid_as_messages else protocol,
         seed=seed,
         train_targets=parts.train,
         valid_targets=parts.valid,
         test_targets=parts.test,
         train_messages=train,
         valid_messages=train,
-        test_messages=np.union1d(train, valid) if validation_messages else train,
+        test_messages=np.union1d(train, valid) if valid_as_messages else train,
         known_in_training=train,
         valid_negatives=false_valid.astype(np.int64, copy=False),
         test_negatives=false_test.astype(np.int64, copy=False),
@@ -324,5 +462,5 @@ def _non_links(graph: Graph, seed: int, num_test: int, num_valid: int) -> tuple[
 
 def _negatives_in_words(pairs: Pairs) -> str:
     if pairs.ndim == 3:
-        return f"{pairs.shape[1]:,} non-links for each of {pairs.shape[0]:,} links"
-    return f"{len(pairs):,} non-links"
+        return f"{pairs.shape[1]:,} negatives for each of {pairs.shape[0]:,} links"
+    return f"{len(pairs):,} negatives"

@@ -1,4 +1,4 @@
-"""The model card: what a stranger needs to know of a saved model, in Markdown."""
+"""The model card: data, protocol, figures and versions of a saved model, in Markdown."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 import torch
 
 from yinyan import __version__
-from yinyan.calibration import BASE_RATE
-from yinyan.fitting import Fitted
+from yinyan.model.calibration import BASE_RATE
+from yinyan.model.fitted import Fitted
 
 __all__ = ["METRIC_WORDS", "model_card"]
 
 METRIC_WORDS = {
-    "hits@10%": "share of held-out links that score above 90 % of the non-links",
-    "hits@100": "share of links that score above the 100th best non-link",
-    "mrr": "mean reciprocal rank of a link among all sampled non-links",
-    "auc": "probability that a link beats a non-link",
+    "hits@10%": "share of held-out edges that score above 90 % of the negatives",
+    "hits@100": "share of test links that score above the 100th best negative",
+    "mrr": "mean reciprocal rank of a held-out edge among all sampled negatives",
+    "auc": "probability that a held-out edge scores above a negative",
     "ap": "average precision",
-    "score_spread": "how far a score moves with the negative sample, as a share of the scores' own spread",
+    "score_spread": "standard deviation of a score over negative samples, as a share of that of all scores",
 }
 
 
@@ -30,7 +30,7 @@ def model_card(fitted: Fitted) -> str:
     lines = [
         "# Link-prediction model",
         "",
-        f"A YinYanGNN encoder ({encoder.num_steps} descent steps, {encoder.hidden_size} dimensions) with a "
+        f"A YinYanGNN encoder ({encoder.num_steps} propagation steps, {encoder.hidden_size} dimensions) with a "
         f"{decoder.kind} decoder, fitted by yinyan {__version__}.",
         "",
         "## Data",
@@ -40,11 +40,11 @@ def model_card(fitted: Fitted) -> str:
         "## Protocol",
         "",
         *(f"- {line}" for line in fitted.split_text.splitlines()),
-        f"- weights of epoch {fitted.best_epoch} of {len(fitted.history)}, the best on the validation links",
+        f"- weights of epoch {fitted.best_epoch} of {len(fitted.history)}, the best on the validation edges",
         "",
         f"## Validation figures (protocol '{fitted.protocol}')",
         "",
-        "These chose the weights, so they flatter a little; `yinyan evaluate` measures on links that chose nothing.",
+        "These figures chose the weights, so they are optimistic; `yinyan evaluate` measures on test edges.",
         "",
         "| figure | value | meaning |",
         "|---|---|---|",
@@ -52,7 +52,7 @@ def model_card(fitted: Fitted) -> str:
         "",
         f"Probabilities are calibrated on the same pairs, for a base rate of {BASE_RATE:g}.",
         "",
-        "## Choices",
+        "## Settings chosen for this graph",
         "",
         *(f"- {reason}" for reason in fitted.reasons),
         "",

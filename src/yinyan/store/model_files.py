@@ -18,19 +18,18 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
-from torch import Tensor
 
 from yinyan import __version__
-from yinyan.calibration import calibration_from_dict
-from yinyan.card import model_card
 from yinyan.errors import StoreError, YinYanError
-from yinyan.features import FeatureEncoder, SparseFeatures
 from yinyan.files import flush_to_disk, system_errors, write_error
-from yinyan.fitting import Fitted, build_model
 from yinyan.graph import Graph
-from yinyan.ids import Ids
-from yinyan.settings import GROUPS, Settings, read_settings
-from yinyan.training import EpochRecord
+from yinyan.graph.features import FeatureEncoder, SparseFeatures
+from yinyan.graph.ids import Ids
+from yinyan.model.calibration import calibration_from_dict
+from yinyan.model.fitted import EpochRecord, Fitted, empty_model
+from yinyan.settings import GROUPS, Settings, read_settings, without_retired
+from yinyan.store.card import model_card
+from yinyan.store.mapping import mapped_arrays
 
 __all__ = ["FORMAT", "check_target", "load_model", "read_manifest", "save_model"]
 
@@ -65,7 +64,7 @@ def load_model(path: Path, device: torch.device, *, mapped: bool = False) -> tup
     manifest = read_manifest(path)
     try:
         _verify(path, manifest)
-        return _read_parts(path, device, _mapped_arrays if mapped else load_file)
+        return _read_parts(path, device, _map_writable if mapped else load_file)
     except YinYanError:
         raise
     except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -235,12 +234,13 @@ def _verify(path: Path, manifest: dict[str, Any]) -> None:
 
 def _read_parts(path: Path, device: torch.device, read: Callable[[Path], Arrays]) -> tuple[Fitted, dict[str, Any]]:
     facts = json.loads((path / "model.json").read_text(encoding="utf-8"))
-    settings = Settings().updated(read_settings(path / "settings.toml"))
+    settings = Settings().updated(read_settings(path / "settings.toml", saved=True))
     arrays, numbers = read(path / "graph.safetensors"), read(path / "embeddings.safetensors")
     graph = _graph(arrays, facts, Ids.from_arrow(pq.read_table(path / "ids.parquet")))
-    model = build_model(settings, graph, facts["seed"])
-    weights: dict[str, Tensor] = {k: torch.from_numpy(v) for k, v in load_file(path / "weights.safetensors").items()}
-    model.load_state_dict(weights)
+    weights = load_file(path / "weights.safetensors")
+    model = empty_model(settings, graph)
+    # clones lie in torch's own memory, aligned as in training: products then sum in the same order
+    model.load_state_dict({name: torch.from_numpy(array).clone() for name, array in weights.items()}, assign=True)
     history = [json.loads(line) for line in (path / "training.jsonl").read_text(encoding="utf-8").splitlines()]
     fitted = Fitted(
         graph=graph,
@@ -260,7 +260,11 @@ def _read_parts(path: Path, device: torch.device, read: Callable[[Path], Arrays]
         seconds=facts["seconds"],
         valid_scores=(numbers["valid_links"], numbers["valid_non_links"]),
     )
-    return fitted, facts["params"]
+    return fitted, without_retired(facts["params"])
+
+
+def _map_writable(path: Path) -> Arrays:
+    return mapped_arrays(path, writable=True)[0]
 
 
 def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
@@ -281,21 +285,6 @@ def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
         feature_encoder=None if encoder is None else FeatureEncoder.from_dict(encoder),
         notes=tuple(facts["notes"]),
     )
-
-
-def _mapped_arrays(path: Path) -> Arrays:
-    """The arrays of a safetensors file, mapped into memory."""
-    with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        header = json.loads(file.read(length))
-    kinds = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "I32": np.int32, "I8": np.int8, "BOOL": np.bool_}
-    arrays: Arrays = {}
-    for name, facts in header.items():
-        if name != "__metadata__":
-            start, kind, shape = 8 + length + facts["data_offsets"][0], kinds[facts["dtype"]], tuple(facts["shape"])
-            empty = 0 in shape  # which cannot be mapped
-            arrays[name] = np.empty(shape, kind) if empty else np.memmap(path, kind, "c", start, shape)
-    return arrays
 
 
 def _save_arrays(path: Path, arrays: Arrays) -> None:

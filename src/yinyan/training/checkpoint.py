@@ -13,8 +13,10 @@ from torch import Tensor
 
 from yinyan.errors import StoreError
 from yinyan.files import atomic_path
+from yinyan.model.fitted import EpochRecord
+from yinyan.model.scoring import Model
 from yinyan.randomness import Streams
-from yinyan.training import EpochRecord, Model, TrainingState
+from yinyan.training.loop import TrainingState
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 

@@ -2,114 +2,51 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from yinyan.allocation import held_memory
-from yinyan.calibration import Calibration, Method, fit_calibration
-from yinyan.checkpoint import load_checkpoint, save_checkpoint
-from yinyan.completion import completed_factors, smoothed_factors
-from yinyan.decoder import build_decoder
-from yinyan.embedding import embed_all, is_finite
-from yinyan.encoder import Encoder
-from yinyan.errors import DivergedError, SettingsError, StoppedError
-from yinyan.features import SparseFeatures
+from yinyan.errors import StoppedError
 from yinyan.graph import Graph
-from yinyan.memory_check import check_memory
-from yinyan.messages import MessageGraph
 from yinyan.metrics import average_precision, hits_at_rate, mrr, roc_auc
-from yinyan.ordering import local_order
-from yinyan.propagation import SparseMatrix
-from yinyan.randomness import Streams, named_seed
-from yinyan.settings import EncoderSettings, Settings
-from yinyan.spectra import leading_eigenvectors, start_from_factors
-from yinyan.splits import Split
-from yinyan.tensors import feature_tensor, message_graph, training_data
-from yinyan.training import (
+from yinyan.model.calibration import Method, fit_calibration
+from yinyan.model.encoder import Encoder
+from yinyan.model.fitted import (
     EpochRecord,
-    Model,
-    TrainingData,
-    TrainingState,
-    build_optimizer,
-    score_pairs,
-    train,
+    Fitted,
+    build_model,
+    embed_graph,
+    embed_sample,
+    our_encoder,
+    samples_negatives,
 )
+from yinyan.model.scoring import Model, score_pairs
+from yinyan.model.tensors import feature_tensor, message_graph
+from yinyan.native.allocation import held_memory
+from yinyan.randomness import Streams
+from yinyan.settings import Settings
+from yinyan.splits import Split
+from yinyan.training.checkpoint import load_checkpoint, save_checkpoint
+from yinyan.training.data import TrainingData, training_data
+from yinyan.training.fingerprints import training_fingerprint
+from yinyan.training.hooks import Hooks
+from yinyan.training.loop import TrainingState, build_optimizer, train
+from yinyan.training.memory import check_memory
+from yinyan.training.node_order import local_order
+from yinyan.training.summary import model_in_words, training_in_words
 
 __all__ = [
     "Fitted",
-    "Hooks",
     "build_model",
     "embed_graph",
     "fit_model",
-    "graph_fingerprint",
     "our_encoder",
-    "training_fingerprint",
 ]
 
-Tracker = Callable[[Mapping[str, float], int], object]
-
 _CHECKPOINT_SECONDS = 60.0
-
-
-@dataclass(frozen=True)
-class Hooks:
-    """What a run tells, and where it is asked to stop.
-
-    A tracker is any callable of (figures, step), such as `mlflow.log_metrics` or `wandb.log`.
-    """
-
-    tell: Callable[[str], None] = lambda text: None  # what was chosen, before training starts
-    on_start: Callable[[int, int], None] = lambda epochs, done: None
-    on_epoch: Callable[[EpochRecord], None] = lambda record: None
-    trackers: Sequence[Tracker] = ()
-    should_stop: Callable[[], bool] = lambda: False
-    checkpoint: Path | None = None
-    resume: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A trained model: what was learned, what follows from it, and what is known about both."""
-
-    graph: Graph  # with the links that the model may know
-    message_edges: NDArray[np.int64]  # indices of those that its final embeddings see
-    settings: Settings
-    seed: int
-    model: Model
-    embeddings: Tensor  # (n, d)
-    calibration: Calibration
-    metrics: dict[str, float]  # on the validation links
-    protocol: str
-    split_text: str
-    reasons: tuple[str, ...] = ()
-    history: tuple[EpochRecord, ...] = ()
-    best_epoch: int = 0  # 0 where nothing was better than the start
-    best_score: float = float("nan")  # by training.selection, if trained just now
-    energy: tuple[float, ...] = ()
-    seconds: float = 0.0
-    valid_scores: tuple[NDArray[np.float32], NDArray[np.float32]] = field(
-        default_factory=lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
-    )  # of links and of non-links
-
-    @property
-    def encoder(self) -> Encoder:
-        """The encoder, which is ours unless a peer was trained."""
-        return our_encoder(self.model)
-
-
-def our_encoder(model: Model) -> Encoder:
-    """The encoder of one of our models, whose base model and energy can be looked into."""
-    if not isinstance(model.encoder, Encoder):
-        raise TypeError(f"{type(model.encoder).__name__} has no energy to look into")
-    return model.encoder
 
 
 @held_memory()
@@ -123,15 +60,17 @@ def fit_model(
     hooks: Hooks,
     reasons: tuple[str, ...] = (),
     build: Callable[[Settings, Graph], Model] | None = None,
+    start: Callable[[Model, TrainingData], None] | None = None,
 ) -> Fitted:
-    """Train on the split's training links, keep the weights that validate best, and embed for use.
+    """Train on the split's training edges, keep the weights that validate best, and embed for use.
 
-    `build` makes another model than ours of the settings and the graph, with torch's own generator seeded.
+    `build` makes another model than ours of the settings and the graph, with torch's own generator seeded. `start`
+    gives the model other weights to train from, which are kept if no epoch validates better.
     """
     graph, started = split.graph, time.perf_counter()
-    for reason in reasons:
-        hooks.tell(f"chosen: {reason}")
-    if build is None:  # a peer's layers keep what they please: only our own are known well enough to foretell
+    if build is None:  # only our own layers are known well enough to describe and to estimate
+        hooks.tell(f"model: {model_in_words(settings, graph)}")
+        hooks.tell(f"training: {training_in_words(settings, len(split.train_targets))}")
         check_memory(split, settings, device, hooks.tell)
     model = build_model(settings, graph, seed, build).to(device)
     order = None
@@ -139,13 +78,12 @@ def fit_model(
         order = local_order(graph.edges[split.train_messages], graph.num_nodes, graph.sides)
         _reorder(our_encoder(model), order)
     data = training_data(graph, split, device, None if order is None else np.argsort(order))
-    from_links = build is None and settings.encoder.table_start != "orthogonal"
-    if from_links:
-        _start_from_links(model, data, settings, seed, device)
-    state = _trained(model, data, split, settings, seed, device, hooks, start_counts=from_links)
+    if start is not None:
+        start(model, data)
+    state = _trained(model, data, split, settings, seed, device, hooks, start_counts=start is not None)
     valid = _validation_scores(model, data, settings, seed)
     metrics = _metrics(*valid)
-    if _samples_negatives(settings):
+    if samples_negatives(settings):
         metrics["score_spread"] = _score_spread(model, data, settings, seed)
 
     tested = np.setdiff1d(graph.find_edges(split.test_targets), split.test_messages)
@@ -183,105 +121,6 @@ def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
     table = encoder.base.table
     if table is not None:
         table.copy_(table[torch.from_numpy(order).to(table.device)])
-
-
-def _start_from_links(model: Model, data: TrainingData, settings: Settings, seed: int, device: torch.device) -> None:
-    """Factors of the links in the table: eigenvectors by the roots of their eigenvalues, perhaps completed first."""
-    base, encoder = our_encoder(model).base, settings.encoder
-    if not isinstance(base.table, nn.Parameter):
-        raise SettingsError(
-            f"encoder.table_start: '{encoder.table_start}' is for learned embeddings "
-            "(use inputs = 'embeddings' or 'both')"
-        )
-    generator = Streams.fresh(seed, "spectrum", device)
-    rows, signs = link_factors(data.messages, encoder, generator)
-    start_from_factors(base, model.decoder, rows, signs)
-
-
-def link_factors(messages: MessageGraph, encoder: EncoderSettings, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """(n, embedding_size) rows and their signs that `encoder.table_start` fills a table with."""
-    start, size, missing = encoder.table_start, encoder.embedding_size, encoder.table_missing
-    if start == "spectral":
-        vectors, values = leading_eigenvectors(messages, size, generator)
-        return vectors * values.abs().sqrt(), values.sign()
-    if missing is None:
-        missing = 0.5 if start == "smoothed" else 0.3
-    if start == "completed":
-        return completed_factors(
-            messages, size, missing=missing, shrinkage=encoder.table_shrinkage, generator=generator
-        )
-    return smoothed_factors(
-        messages,
-        size,
-        missing=missing,
-        shrinkage=encoder.table_shrinkage,
-        ridge=encoder.table_ridge,
-        generator=generator,
-    )
-
-
-def build_model(
-    settings: Settings, graph: Graph, seed: int, build: Callable[[Settings, Graph], Model] | None = None
-) -> Model:
-    """A model with fresh weights, drawn from a stream of their own."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(named_seed(seed, "weights"))
-        return (build or _our_model)(settings, graph)
-
-
-def _our_model(settings: Settings, graph: Graph) -> Model:
-    num_features = 0 if graph.features is None else graph.features.shape[1]
-    encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
-    size, sketch_size = settings.encoder.hidden_size, settings.encoder.sketch_size
-    return Model(encoder, build_decoder(settings.decoder, size, directed=graph.directed, sketch_size=sketch_size))
-
-
-@torch.no_grad()
-def embed_graph(
-    model: Model,
-    features: Tensor | SparseMatrix | None,
-    messages: MessageGraph,
-    settings: Settings,
-    seed: int,
-) -> Tensor:
-    """(n, d) embeddings; the same for the same seed, averaged over `inference_samples` negative samples."""
-    count = settings.training.inference_samples if _samples_negatives(settings) else 1
-    total = _sampled_embeddings(model, features, messages, seed, 0)
-    for sample in range(1, count):
-        total += _sampled_embeddings(model, features, messages, seed, sample)
-    if count > 1:
-        total /= count
-    if not is_finite(total):
-        raise DivergedError(
-            "the embeddings are not finite: the energy diverges. Lower encoder.step_size (or set it to 'safe') "
-            "or encoder.repulsion"
-        )
-    return total
-
-
-def graph_fingerprint(graph: Graph) -> str:
-    """A digest of what a model can see of a graph."""
-    digest = hashlib.blake2b(f"{graph.num_nodes}/{graph.directed}/{graph.num_left}".encode(), digest_size=16)
-    features = graph.features
-    if isinstance(features, SparseFeatures):
-        arrays = [features.indptr, features.indices, features.values]
-    else:
-        arrays = [] if features is None else [features]
-    for array in (graph.edges, graph.weights, *arrays):
-        if array is not None:
-            digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
-
-
-def training_fingerprint(split: Split, settings: Settings, seed: int) -> str:
-    """A digest of all that training sees; what is done at test time is no part of it."""
-    roles = (
-        *(split.train_targets, split.valid_targets, split.train_messages, split.valid_messages),
-        *(split.known_in_training, split.valid_negatives),
-    )
-    digests = [hashlib.blake2b(np.ascontiguousarray(r).data, digest_size=16).hexdigest() for r in roles]
-    marks = (graph_fingerprint(split.graph), *digests, seed, settings.to_toml())
-    return hashlib.blake2b(repr(marks).encode(), digest_size=16).hexdigest()
 
 
 def _trained(
@@ -337,21 +176,10 @@ def _trained(
     return state
 
 
-def _sampled_embeddings(
-    model: Model, features: Tensor | SparseMatrix | None, messages: MessageGraph, seed: int, sample: int
-) -> Tensor:
-    generator = Streams.fresh(seed, f"inference/{sample}", messages.pairs.device)
-    return embed_all(model.encoder, features, messages, negatives=generator, dtype=messages.weights.dtype)
-
-
-def _samples_negatives(settings: Settings) -> bool:
-    return settings.encoder.num_negatives > 0 and not settings.encoder.expected_negatives
-
-
 def _validation_scores(
     model: Model, data: TrainingData, settings: Settings, seed: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Scores of validation links and non-links, with embeddings that saw the links of validation only."""
+    """Scores of validation edges and negatives, from embeddings of the validation messages only."""
     y = embed_graph(model, data.features, data.valid_messages, settings, seed)
     links, non_links = (
         score_pairs(model, y, data.valid_messages, pairs) for pairs in (data.valid_links, data.valid_non_links)
@@ -365,7 +193,7 @@ def _score_spread(model: Model, data: TrainingData, settings: Settings, seed: in
     as a share of the scores' own standard deviation."""
     pairs = torch.cat([data.valid_links, data.valid_non_links.reshape(-1, 2)[: len(data.valid_links)]])
     messages = data.valid_messages
-    samples = [_sampled_embeddings(model, data.features, messages, seed, sample) for sample in range(4)]
+    samples = [embed_sample(model, data.features, messages, seed, sample) for sample in range(4)]
     scores = np.stack([score_pairs(model, y, messages, pairs) for y in samples])
     return float(scores.std(axis=0, ddof=1).mean() / max(float(scores.std()), 1e-12))
 

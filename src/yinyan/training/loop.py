@@ -12,78 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from yinyan.batches import Batcher, Clusters, Pairs, TrainingData, WholeGraph
-from yinyan.decoder import Decoder
-from yinyan.encoder import NodeEncoder
-from yinyan.errors import DivergedError, SettingsError, TrainingError
-from yinyan.losses import LOSSES
-from yinyan.messages import MessageGraph
+from yinyan.errors import DivergedError, TrainingError
 from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
+from yinyan.model.fitted import EpochRecord
+from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
+from yinyan.training.data import TrainingData, draw_loss_negatives
 
-__all__ = ["EpochRecord", "Model", "TrainingData", "TrainingState", "decode", "score_pairs", "train"]
+__all__ = ["TrainingState", "build_optimizer", "train"]
 
 Scores = NDArray[np.float32]
 
-_BLOCK = 65_536  # pairs decoded at a time outside training
 _RUNAWAY = 1e4  # growth of the energy that no descent explains
 _CURE = (
     "Lower encoder.step_size (or set it to 'safe'), encoder.repulsion (or learn it through 'sigmoid'), "
     "or training.learning_rate"
 )
-
-
-class Model(nn.Module):
-    """Encoder and decoder: what is learned, saved and restored together."""
-
-    def __init__(self, encoder: NodeEncoder, decoder: Decoder) -> None:
-        super().__init__()
-        self.encoder = encoder
-        self.decoder = decoder
-
-    def logits(
-        self,
-        y: Tensor,
-        pairs: Tensor,
-        messages: MessageGraph,
-        *,
-        hidden: Tensor | None = None,
-        drops: torch.Generator | None = None,
-    ) -> Tensor:
-        """(...) logits of (..., 2) pairs. A score needs two vectors only; `messages`, without the `hidden` links, are
-        for models that look at the graph around each pair."""
-        return self.decoder.of_pairs(y, pairs, drops)
-
-    def loss(
-        self,
-        pairs: Pairs,
-        messages: MessageGraph,
-        kind: str,
-        *,
-        hidden: Tensor | None = None,
-        drops: torch.Generator | None = None,
-    ) -> Tensor:
-        """What a step of training descends on."""
-        links, non_links = (
-            self.logits(pairs.rows, some, messages, hidden=hidden, drops=drops)
-            for some in (pairs.links, pairs.non_links)
-        )
-        return LOSSES[kind](links, non_links)
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One line of the training log."""
-
-    epoch: int
-    loss: float
-    learning_rate: float
-    hits: float | None = None  # validation links above all but a tenth of the validation non-links
-    mrr: float | None = None
-    auc: float | None = None
-    repulsion: float | None = None
-    score: float | None = None  # what the choice of the best epoch goes by
 
 
 @dataclass
@@ -124,9 +69,8 @@ def train(
     optimizer = optimizer or build_optimizer(model, settings)
     num_targets = data.targets.shape[0]
     batch_size = _batch_size(settings, num_targets)
-    pieces = batcher(model, data, settings)
-    updates_per_epoch = math.ceil(num_targets / batch_size) * pieces.num_pieces
-    tools = _Tools(model, data, settings, streams, optimizer, pieces, settings.epochs * updates_per_epoch)
+    steps_per_epoch = math.ceil(num_targets / batch_size)
+    tools = _Tools(model, data, settings, streams, optimizer, settings.epochs * steps_per_epoch)
 
     if start_counts and not state.best_weights:
         _remember_best(state, model, _validate(model, data, EpochRecord(0, 0.0, 0.0), settings, streams))
@@ -136,15 +80,13 @@ def train(
             order = torch.randperm(num_targets, generator=generator, device=generator.device)
             state.order, state.position, state.loss_sum = order, 0, 0.0
         while state.position < num_targets:
-            end = state.position + batch_size * settings.updates_per_propagation
-            batch = state.order[state.position : end].to(data.targets.device)
-            done = state.epoch * updates_per_epoch + state.position // batch_size * pieces.num_pieces
-            _step(tools, state, batch, math.ceil(batch.numel() / batch_size), done)
+            batch = state.order[state.position : state.position + batch_size].to(data.targets.device)
+            _step(tools, state, batch, state.epoch * steps_per_epoch + state.position // batch_size)
             state.position += batch.numel()
             if not on_step(state):
                 return state
         state.epoch, state.order = state.epoch + 1, None
-        last_rate = tools.rate(state.epoch * updates_per_epoch - 1)
+        last_rate = tools.rate(state.epoch * steps_per_epoch - 1)
         record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
             with _averaged(model, state):
@@ -163,15 +105,6 @@ def train(
     return state
 
 
-def batcher(model: Model, data: TrainingData, settings: TrainingSettings) -> Batcher:
-    """How the settings cut a step: not at all, or by clusters."""
-    if settings.clusters == 1 and settings.clusters_per_step == 1:
-        return WholeGraph(model.encoder, data, settings)
-    if type(model).logits is not Model.logits:
-        raise SettingsError(f"training.clusters: {type(model).__name__} looks at the whole graph (use 1)")
-    return Clusters(model.encoder, data, settings)
-
-
 @dataclass(frozen=True)
 class _Tools:
     """What a step works with."""
@@ -181,33 +114,29 @@ class _Tools:
     settings: TrainingSettings
     streams: Streams
     optimizer: torch.optim.Optimizer
-    batcher: Batcher
-    num_updates: int  # of the decoder, in the whole run
+    num_steps: int  # of the whole run
 
     def rate(self, done: int) -> float:
-        """The learning rate after so many updates."""
-        return learning_rate(self.settings, done, self.num_updates)
+        """The learning rate after so many steps."""
+        return learning_rate(self.settings, done, self.num_steps)
 
 
-def _step(tools: _Tools, state: TrainingState, batch: Tensor, shared: int, done: int) -> None:
-    """Hide the batch, embed piece by piece, and update: `shared` times from the embeddings of each piece."""
+def _step(tools: _Tools, state: TrainingState, batch: Tensor, done: int) -> None:
+    """Hide the batch from the message graph, embed all nodes, score the batch against fresh negatives, update."""
+    data, streams, settings = tools.data, tools.streams, tools.settings
     hidden = None
-    if tools.settings.mask_targets:
-        hidden = torch.zeros(tools.data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
-        places = tools.data.pair_of_target[batch]
+    if settings.mask_targets:
+        hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
+        places = data.pair_of_target[batch]
         hidden[places[places >= 0]] = True
-    for piece in tools.batcher.pieces(batch, hidden, tools.streams):
-        shares = [links for links in piece.links.tensor_split(shared) if links.shape[0]]
-        last = len(shares) - 1
-        y = piece.y.detach().requires_grad_(piece.y.requires_grad) if last else piece.y
-        for place, links in enumerate(shares):
-            loss = _loss(tools, piece.pairs(y, links), hidden)
-            _descend(tools, loss, tools.rate(done + place))
-            if last and place == last and y.grad is not None:  # the encoder's turn: it learns from all shares at once
-                _descend(tools, piece.y, tools.rate(done + place), y.grad / len(shares))
-            _average(state, tools.model, tools.settings, done + place)
-            state.loss_sum += float(loss.detach()) * links.shape[0]
-        done += shared
+    negatives, drops = streams["message_negatives"], streams["dropout"]
+    y = tools.model.encoder(data.features, data.messages, negatives=negatives, drops=drops, hidden=hidden)
+    links = data.targets[batch]
+    pairs = Pairs(y, links, draw_loss_negatives(data.known, links, settings, streams["loss_negatives"]))
+    loss = _loss(tools, pairs, hidden)
+    _descend(tools, loss, tools.rate(done))
+    _average(state, tools.model, settings, done)
+    state.loss_sum += float(loss.detach()) * links.shape[0]
 
 
 def _loss(tools: _Tools, pairs: Pairs, hidden: Tensor | None) -> Tensor:
@@ -219,10 +148,10 @@ def _loss(tools: _Tools, pairs: Pairs, hidden: Tensor | None) -> Tensor:
     return loss
 
 
-def _descend(tools: _Tools, root: Tensor, rate: float, gradient: Tensor | None = None) -> None:
-    """Update what `root` depends on; whatever gets no gradient stays as it is."""
+def _descend(tools: _Tools, loss: Tensor, rate: float) -> None:
+    """Update what `loss` depends on; whatever gets no gradient stays as it is."""
     tools.optimizer.zero_grad(set_to_none=True)
-    root.backward(gradient)
+    loss.backward()
     if tools.settings.clip_norm:
         nn.utils.clip_grad_norm_(tools.model.parameters(), tools.settings.clip_norm)
     for group in tools.optimizer.param_groups:
@@ -305,25 +234,8 @@ def selection_score(positive: Scores, negative: Scores, selection: str) -> float
     return metric(selection)(positive, negative)
 
 
-@torch.no_grad()
-def decode(decoder: Decoder, y: Tensor, pairs: Tensor) -> Scores:
-    """(p,) logits of (p, 2) pairs from two vectors each, in blocks of bounded size."""
-    return _in_blocks(lambda block: decoder(y[block[:, 0]], y[block[:, 1]]), pairs)
-
-
-@torch.no_grad()
-def score_pairs(model: Model, y: Tensor, messages: MessageGraph, pairs: Tensor) -> Scores:
-    """(...) logits of (..., 2) pairs at inference, in blocks of bounded size."""
-    scores = _in_blocks(lambda block: model.logits(y, block, messages), pairs.reshape(-1, 2))
-    return scores.reshape(pairs.shape[:-1])
-
-
-def _in_blocks(logits: Callable[[Tensor], Tensor], pairs: Tensor) -> Scores:
-    parts = [logits(block).float().cpu() for block in pairs.split(_BLOCK)]
-    return torch.cat(parts).numpy() if parts else np.empty(0, dtype=np.float32)
-
-
 def build_optimizer(model: Model, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Adam with decoupled weight decay."""
     return torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
 
 
@@ -342,13 +254,9 @@ def learning_rate(settings: TrainingSettings, step: int, total: int) -> float:
 
 def _batch_size(settings: TrainingSettings, num_targets: int) -> int:
     size = min(settings.batch_size or num_targets, num_targets)
-    shared = settings.updates_per_propagation
-    if settings.mask_targets and size * shared >= num_targets > 1:
-        of, cure, most = "", "mask_targets = false", max(1, num_targets // (2 * shared))
-        if shared > 1:
-            of, cure = f"training.updates_per_propagation: {shared} times ", f"fewer updates_per_propagation, or {cure}"
+    if settings.mask_targets and size >= num_targets > 1:
         raise TrainingError(
-            f"{of}training.batch_size: {size:,} covers all {num_targets:,} training links, and mask_targets would hide "
-            f"them all from the encoder (use a batch_size of at most {most:,}, or {cure})"
+            f"training.batch_size: {size:,} covers all {num_targets:,} training links, and mask_targets would hide "
+            f"them all from the encoder (use a batch_size of at most {num_targets // 2:,}, or mask_targets = false)"
         )
     return size

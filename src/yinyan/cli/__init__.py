@@ -1,0 +1,7 @@
+"""The command line: parse, call, print; one file for each group of commands."""
+
+from __future__ import annotations
+
+from yinyan.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,186 @@
+"""Flags that several commands share; those of tables and settings follow from their declarations."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from yinyan.errors import InputError, SettingsError
+from yinyan.graph.table_options import Switch, TableOptions
+from yinyan.settings import GROUPS, RENAMED, parse_overrides, type_hints
+
+__all__ = [
+    "AsJson",
+    "Device",
+    "Edges",
+    "Model",
+    "Quiet",
+    "Report",
+    "Resume",
+    "RowsFile",
+    "Seed",
+    "SettingsFile",
+    "old_flag",
+    "with_settings",
+    "with_table",
+]
+
+Command = Callable[..., None]
+
+Edges = Annotated[Path, typer.Argument(help="table of edges: CSV, TSV or Parquet", show_default=False)]
+Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings; --set overrides it")]
+Seed = Annotated[int, typer.Option(help="seed of all random numbers")]
+Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
+Report = Annotated[Path | None, typer.Option(help="HTML file for a report (default: no report)")]
+RowsFile = Annotated[Path | None, typer.Option(help=".parquet or .csv file for the rows (default: print them)")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print no progress and no notes")]
+Resume = Annotated[bool, typer.Option("--resume", help="continue a run that was stopped with Ctrl-C")]
+
+_TABLE_PANEL = "Tables"
+
+
+def with_table(command: Command) -> Command:
+    """Give a command the flags of `TableOptions`, which it receives as `table`."""
+    fields = dataclasses.fields(TableOptions)
+    added = [parameter for f in fields for parameter in _table_flags(f)]
+    return _extended(command, "table", added, lambda given: TableOptions(**_table_values(given)))
+
+
+def _table_flags(f: dataclasses.Field[Any]) -> list[inspect.Parameter]:
+    """The flag of an option that takes a value, and the switch that stands for one."""
+    found = []
+    switch: Switch | None = f.metadata["switch"]
+    flag = f.metadata["flag"]
+    if flag != "":
+        kind = list[str] if f.name == "feature_columns" else Path if f.name == "nodes" else str
+        default = f.default if isinstance(f.default, str) else None
+        option = _table(f.metadata["help"], f"--{(flag or f.name).replace('_', '-')}")
+        found.append(_keyword(f.name, Annotated[kind | None, option], default))
+    if switch is not None:
+        name = switch.flag.replace("-", "_")
+        found.append(_keyword(name, Annotated[bool, _table(switch.help, f"--{switch.flag}")], False))
+    return found
+
+
+def _table_values(given: dict[str, Any]) -> dict[str, Any]:
+    """The values of `TableOptions` that the flags give."""
+    values: dict[str, Any] = {}
+    for f in dataclasses.fields(TableOptions):
+        switch: Switch | None = f.metadata["switch"]
+        value = given[f.name] if f.metadata["flag"] != "" else f.default
+        if switch is not None and given[switch.flag.replace("-", "_")]:
+            if value != f.default:
+                raise InputError(f"--{f.name} and --{switch.flag} exclude each other: leave one out")
+            value = switch.value
+        values[f.name] = value
+    if values["prefixes"] is not None:
+        values["prefixes"] = tuple(values["prefixes"].split(","))
+    if values["delimiter"] == "\\t":
+        values["delimiter"] = "\t"
+    return {**values, "feature_columns": values["feature_columns"] or None}
+
+
+def _table(help: str, name: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=_TABLE_PANEL, show_default=False)
+
+
+def with_settings(command: Command) -> Command:
+    """Give a command --set, and for one version more the hidden flags of single settings, as `overrides`."""
+    option = typer.Option(
+        "--set", metavar="NAME=VALUE", help="setting such as encoder.num_steps=3, repeatable", show_default=False
+    )
+    added = [_keyword("set_", Annotated[list[str] | None, option], None), *_old_flags()]
+
+    def collect(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        old = _old_assignments(given)
+        if old:
+            flags = ", ".join(flag for flag, _ in old)
+            now = " ".join(f"--set {text}" for _, text in old)
+            typer.echo(f"warning: {flags} will be removed in the next version: write {now}", err=True)
+        return parse_overrides([*(text for _, text in old), *(given["set_"] or ())])
+
+    return _extended(command, "overrides", added, collect)
+
+
+def old_flag(group: str, field: str) -> str:
+    """The flag that a setting had before --set: plain, but for the decoder's."""
+    return "--" + (f"decoder_{field}" if group == "decoder" else field).replace("_", "-")
+
+
+def _old_names() -> list[tuple[str, str, str]]:
+    """Flag, group and setting of every flag there was, those of settings that were renamed since included."""
+    names = [
+        (old_flag(group, f.name), group, f.name) for group, kind in GROUPS.items() for f in dataclasses.fields(kind)
+    ]
+    return names + [(old_flag(group, old), group, new) for group, many in RENAMED.items() for old, new in many.items()]
+
+
+def _old_flags() -> list[inspect.Parameter]:
+    found = []
+    for flag, group, name in _old_names():
+        if _is_bool(group, name):
+            found += [_hidden(flag, bool, False), _hidden(f"--no-{flag[2:]}", bool, False)]
+        else:
+            found.append(_hidden(flag, str | None, None))
+    return found
+
+
+def _old_assignments(given: dict[str, Any]) -> list[tuple[str, str]]:
+    """The old flags that were used, each with the text that --set takes in its place."""
+    found = []
+    for flag, group, name in _old_names():
+        path, no = f"{group}.{name}", f"--no-{flag[2:]}"
+        if not _is_bool(group, name):
+            value = given[_parameter(flag)]
+            found += [] if value is None else [(flag, f"{path}={value}")]
+            continue
+        on, off = given[_parameter(flag)], given[_parameter(no)]
+        if on and off:
+            raise SettingsError(f"{flag} and {no} exclude each other: leave one out")
+        found += [(flag, f"{path}=true")] if on else [(no, f"{path}=false")] if off else []
+    return found
+
+
+def _hidden(flag: str, kind: Any, default: Any) -> inspect.Parameter:
+    return _keyword(_parameter(flag), Annotated[kind, typer.Option(flag, hidden=True)], default)
+
+
+def _parameter(flag: str) -> str:
+    return "old_" + flag[2:].replace("-", "_")
+
+
+def _is_bool(group: str, name: str) -> bool:
+    owner: type = GROUPS[group]
+    return type_hints(owner)[name] is bool
+
+
+def _extended(
+    command: Command, receives: str, added: Sequence[inspect.Parameter], collect: Callable[[dict[str, Any]], Any]
+) -> Command:
+    """`command` with more parameters in place of `receives`, which their values reach together."""
+    own = inspect.signature(command)
+    hints = typing.get_type_hints(command, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for name, p in own.parameters.items():
+        parameters += added if name == receives else [p.replace(annotation=hints.get(name, p.annotation))]
+
+    def wrapped(**given: Any) -> None:
+        values = {p.name: given.pop(p.name) for p in added}
+        command(**given, **{receives: collect(values)})
+
+    wrapped.__name__, wrapped.__doc__ = command.__name__, command.__doc__
+    wrapped.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,0 +1,18 @@
+"""Graphs: from tables and from other libraries' objects, with the caller's ids and node features."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from yinyan.graph.graph import Graph
+
+__all__ = ["Graph"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Graph":  # on first use: the command line's help reads the table options without numpy
+        from yinyan.graph.graph import Graph
+
+        return Graph
+    raise AttributeError(f"module 'yinyan.graph' has no attribute {name!r}")

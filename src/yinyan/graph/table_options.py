@@ -1,0 +1,81 @@
+"""What the tables of a graph are read with: one declaration for `Graph.from_table` and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from yinyan.errors import InputError
+
+__all__ = ["Switch", "TableOptions"]
+
+
+class Switch(NamedTuple):
+    """A flag without a value, which stands for one value of its option."""
+
+    flag: str
+    value: Any
+    help: str
+
+
+def _option(default: Any, help: str, *, flag: str | None = None, switch: Switch | None = None) -> Any:
+    """A field with a flag that takes a value, called `flag` or as the field, and perhaps a `switch`."""
+    return field(default=default, metadata={"help": help, "flag": flag, "switch": switch})
+
+
+def _switch(default: Any, flag: str, value: Any, help: str) -> Any:
+    """A field with a switch only."""
+    return field(default=default, metadata={"help": help, "flag": "", "switch": Switch(flag, value, help)})
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Which column plays which role (None: guessed, False: none), and how the tables are read."""
+
+    source: str | int | None = _option(None, "column of source ids: name or position (default: guessed)")
+    target: str | int | None = _option(None, "column of target ids (default: guessed)")
+    weight: str | int | Literal[False] | None = _option(
+        None, "column of edge weights (default: guessed)", switch=Switch("no-weight", False, "read no edge weights")
+    )
+    time: str | int | Literal[False] | None = _option(
+        None, "column of edge times (default: guessed)", switch=Switch("no-time", False, "read no edge times")
+    )
+    nodes: Any = _option(None, "table of nodes: ids and feature columns (default: none)")  # noqa: RUF009
+    node_id: str | int | None = _option(None, "column of ids in the node table (default: guessed)")
+    feature_columns: Sequence[str | int] | None = _option(
+        None, "feature column of the node table, repeatable (default: all)", flag="feature"
+    )
+    directed: bool = _switch(False, "directed", True, "directed edges (default: undirected)")
+    bipartite: bool = _switch(False, "bipartite", True, "edges between two kinds of nodes only (default: no)")
+    prefixes: tuple[str, str] | None = _option(None, "id prefixes of the two kinds: user:,item: (default: none)")
+    unmatched: Literal["error", "keep"] = _switch(
+        "error", "keep-unmatched", "keep", "keep nodes that only one table has (default: error)"
+    )
+    id_type: Literal["keep", "text", "integer"] = _option("keep", "type of ids: keep, text or integer (default: keep)")
+    header: bool = _switch(True, "no-header", False, "first line is data (default: column names)")
+    delimiter: str | None = _option(None, "character between columns (default: detected)")
+    encoding: str = _option("utf-8", "encoding of text files (default: utf-8)")
+
+    def __post_init__(self) -> None:
+        if self.directed and self.bipartite:
+            raise InputError("a graph is either directed or bipartite (got both): leave one out")
+        if self.prefixes is not None and not self.bipartite:
+            raise InputError("prefixes are for bipartite graphs: pass bipartite=True (--bipartite) as well")
+        if self.prefixes is not None and (len(self.prefixes) != 2 or self.prefixes[0] == self.prefixes[1]):
+            raise InputError(f"'prefixes' (--prefixes) needs two different texts (got {self.prefixes!r})")
+        if self.nodes is None and (self.node_id is not None or self.feature_columns is not None):
+            raise InputError(
+                "node_id and feature_columns (--node-id, --feature) choose columns of a node table: "
+                "pass nodes= (--nodes) as well"
+            )
+        for name, flag, value, allowed in (
+            ("unmatched", "--keep-unmatched", self.unmatched, ("error", "keep")),
+            ("id_type", "--id-type", self.id_type, ("keep", "text", "integer")),
+        ):
+            if value not in allowed:
+                raise InputError(f"{name!r} ({flag}) needs to be {_either(allowed)} (got {value!r})")
+
+
+def _either(values: Sequence[str]) -> str:
+    return f"{', '.join(map(repr, values[:-1]))} or {values[-1]!r}"

@@ -1,0 +1,157 @@
+"""What the service answers from: a model and its live graph at one snapshot."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.graph.ids import Id
+from yinyan.live.names import Labels
+from yinyan.live.new_nodes import Inputs, with_table
+from yinyan.live.renewal import messages_of
+from yinyan.live.search import Search
+from yinyan.live.structure import Structure
+from yinyan.live.vectors import Vectors
+from yinyan.model.calibration import Calibration
+from yinyan.model.decoder import Decoder
+from yinyan.model.fitted import Fitted, our_encoder
+from yinyan.model.tensors import feature_tensor
+from yinyan.retrieval.exact import Excluded, TopK
+from yinyan.retrieval.questions import Questions
+from yinyan.retrieval.state import Evidence
+from yinyan.store import load_model, read_manifest
+
+__all__ = ["Finder", "LiveState", "Served", "model_fingerprint", "served_model"]
+
+Rows = NDArray[np.int64]
+
+
+class Finder(Protocol):
+    """Names the best partners of a row."""
+
+    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None, num_nodes: int) -> list[TopK]:
+        """The k best rows of each source, best first, of the first `num_nodes` rows."""
+        ...
+
+    def update(self, rows: Rows, vectors: Vectors) -> None:
+        """Some rows have changed, or are new."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What kind of index this is."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """A model as it was saved, and what was made of it for serving."""
+
+    path: Path
+    fitted: Fitted
+    fingerprint: str
+    labels: Labels | None
+    search: Search
+    finder: Finder
+
+
+@dataclass(frozen=True, eq=False)
+class LiveState:
+    """A model, its edges and nodes at one snapshot, and their embeddings: nothing here ever changes."""
+
+    served: Served
+    version: int  # of the last change it has seen
+    structure: Structure
+    live_vectors: Vectors
+    inputs: Inputs
+    drift: float = 0.0
+
+    @functools.cached_property
+    def questions(self) -> Questions:
+        """The questions, answered from this state."""
+        return Questions(self)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes there are."""
+        return self.structure.num_nodes
+
+    @functools.cached_property
+    def num_left(self) -> int | None:
+        """How many rows are of side 0; None unless bipartite."""
+        return self.structure.num_left
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+        return self.structure.graph.directed
+
+    @property
+    def decoder(self) -> Decoder:
+        """The model's."""
+        return self.served.fitted.model.decoder
+
+    @property
+    def calibration(self) -> Calibration:
+        """The model's."""
+        return self.served.fitted.calibration
+
+    def rows(self, ids: Sequence[Id]) -> Rows:
+        """The row of each id."""
+        return self.structure.names.rows(ids)
+
+    def ids(self, rows: Rows) -> list[Id]:
+        """The ids of some rows."""
+        return self.structure.names.take(rows)
+
+    def has_edge(self, a: int, b: int) -> bool:
+        """Whether there is an edge from a to b."""
+        return self.structure.has_link(a, b)
+
+    def left_out(self, row: int, exclude_known: bool) -> Rows:
+        """Rejected partners, and with them those that a node is linked to."""
+        rejected = self.structure.rejected.of(row)
+        if not exclude_known:
+            return rejected
+        linked = self.structure.out.of(row)
+        return np.concatenate([rejected, linked]) if rejected.size else linked
+
+    def vectors(self, rows: Rows) -> Tensor:
+        """(len(rows), d) stored vectors."""
+        return self.live_vectors.take(rows)
+
+    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
+        """By the index that follows the live graph."""
+        return self.served.finder.top_k(sources, k, excluded, pool, self.num_nodes)
+
+    def evidence(self) -> Evidence:
+        """The encoder and all that it reads, with the rows of new nodes."""
+        fitted = self.served.fitted
+        encoder = our_encoder(with_table(fitted.model, self.inputs.table))
+        features = feature_tensor(self.inputs.all_features(), torch.device("cpu"))
+        return Evidence(encoder, features, messages_of(fitted, self.structure), fitted.seed)
+
+
+def served_model(path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[..., Finder]) -> Served:
+    """Read a model, mapped from its files, and make what serving needs."""
+    fingerprint = model_fingerprint(path)
+    fitted, _ = load_model(path, torch.device("cpu"), mapped=True)
+    if model_fingerprint(path) != fingerprint:  # another model was put in its place meanwhile
+        return served_model(path, read_labels, finder)
+    labels = read_labels(fitted)
+    search = Search(fitted.graph.ids, None if labels is None else labels.texts)
+    return Served(path, fitted, fingerprint, labels, search, finder(fitted))
+
+
+def model_fingerprint(path: Path) -> str:
+    """A digest of the manifest, which holds digests of all files."""
+    return hashlib.sha256(json.dumps(read_manifest(path), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Compiled kernels, and the only code that knows about them."""

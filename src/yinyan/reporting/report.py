@@ -1,0 +1,110 @@
+"""The report of a fitted model or of an evaluation: one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yinyan.evaluation import Evaluation
+from yinyan.files import write_text
+from yinyan.peers.registry import METHODS
+from yinyan.predictor import LinkPredictor
+from yinyan.randomness import named_seed
+from yinyan.reporting.content import Scores, context_edges, finite, map_of, model_content, own_embeddings
+from yinyan.splits import Split
+
+__all__ = ["KeptRun", "evaluation_report", "fit_report", "kept_run", "write_report"]
+
+_LINKS = 15  # recommended links listed and drawn
+_PAIRS = 1_000_000  # pairs scored to find them, some seconds: a larger graph is asked for the links of some nodes
+_POINTS = 10_000  # nodes on the map: some 60 bytes each
+
+Rows = NDArray[np.int64]
+
+
+class KeptRun(NamedTuple):
+    """The seed of an evaluation whose model was kept."""
+
+    model: LinkPredictor
+    split: Split
+    scores: Scores
+
+
+def kept_run(evaluation: Evaluation) -> KeptRun:
+    """The first seed that ran here: those read from a checkpoint have figures only."""
+    for result in evaluation.results:
+        if result.model is not None and result.split is not None and result.scores is not None:
+            return KeptRun(result.model, result.split, result.scores)
+    raise ValueError("every seed was read from a checkpoint: there is no model to draw")
+
+
+def fit_report(path: str | os.PathLike[str], model: LinkPredictor, *, title: str) -> None:
+    """The report of a model made for use: its figures are on the validation pairs."""
+    content = {"name": title, **model_content(model.fitted_)}
+    write_report(path, {**content, **_links_and_map(model)})
+
+
+def evaluation_report(path: str | os.PathLike[str], evaluation: Evaluation, *, title: str) -> None:
+    """The report of an evaluation: figures are means over its seeds, charts are of the first seed that ran here."""
+    run, summary = kept_run(evaluation), evaluation.to_dict()
+    content = {"name": title, **model_content(run.model.fitted_, test=run.scores)}
+    content["metrics"] = finite(summary["metrics"])
+    content["peers"] = {METHODS[name].words: finite(figures) for name, figures in summary["peers"].items()}
+    content["num_seeds"] = len(evaluation.results)
+    write_report(path, {**content, **_links_and_map(run.model)})
+
+
+def write_report(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
+    """Write the page whole or not at all; the same content gives the same bytes."""
+    # in ASCII and without "<" no text can end the element that holds it
+    data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    title = html.escape("".join(letter if letter.isprintable() else " " for letter in content["name"]))
+    template = (files("yinyan.reporting") / "template.html").read_text(encoding="utf-8")
+    head, title_mark, rest = template.partition("{{title}}")
+    middle, data_mark, end = rest.partition("{{data}}")
+    if not title_mark or not data_mark:
+        raise ValueError("the template of the report has no place for title and data: run `make web`")
+    write_text(path, head + title + middle + data + end)
+
+
+def _links_and_map(model: LinkPredictor) -> dict[str, Any]:
+    """The recommended links, and a map with all their ends on it."""
+    fitted = model.fitted_
+    graph = fitted.graph
+    asked = _drawn(graph.num_nodes, max(1, _PAIRS // graph.num_nodes), fitted.seed, "best links")
+    links = model.best_links(_LINKS, nodes=graph.ids.take(asked))
+    pairs = list(zip(links.sources, links.targets, strict=True))
+    chances = model.predict_proba(pairs).tolist() if pairs else []  # a drawn node may be linked to all
+    ends = np.stack([graph.ids.rows(links.sources), graph.ids.rows(links.targets)], axis=1)
+    rows = np.union1d(_drawn(graph.num_nodes, _POINTS, fitted.seed, "map rows"), ends)
+    points = map_of(fitted).place(own_embeddings(fitted, fitted.embeddings[rows])).round(4)
+    return {
+        "recommended": {
+            "num_asked": asked.size,
+            "links": [
+                {"source": row.source, "target": row.target, "score": row.score, "probability": chance}
+                for row, chance in zip(links, chances, strict=True)
+            ],
+        },
+        "map": {
+            "ids": graph.ids.take(rows),
+            "x": points[:, 0].tolist(),
+            "y": points[:, 1].tolist(),
+            "edges": context_edges(graph.edges, rows, fitted.seed),
+            "predicted": np.searchsorted(rows, ends).tolist(),
+        },
+    }
+
+
+def _drawn(num_nodes: int, most: int, seed: int, use: str) -> Rows:
+    """All rows, or a random choice of them, ascending."""
+    if num_nodes <= most:
+        return np.arange(num_nodes)
+    return np.sort(np.random.default_rng(named_seed(seed, use)).choice(num_nodes, most, replace=False))

@@ -1,0 +1,132 @@
+"""The questions, once for all who ask: partners, scores, probabilities, explanations, vectors, similar nodes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yinyan.errors import InputError
+from yinyan.model.calibration import BASE_RATE, shifted
+from yinyan.model.explanation import explain_pair
+from yinyan.randomness import Streams
+from yinyan.results import Contribution, Explanation, Id, Recommendations
+from yinyan.retrieval.best_links import TopKOf, best_links
+from yinyan.retrieval.recommend import Where, Wish, as_list, as_table, is_id, recommended
+from yinyan.retrieval.similar import similar_nodes
+from yinyan.retrieval.state import AnswerState, Evidence, pair_scores
+
+__all__ = ["Questions"]
+
+Rows = NDArray[np.int64]
+
+
+class Questions:
+    """Answers from one state. `LinkPredictor` and the service hold one each and add nothing but their own forms.
+
+    What a question needs and the next one needs again is kept: it goes with the state.
+    """
+
+    def __init__(self, state: AnswerState) -> None:
+        self.state = state
+        self._evidence: Evidence | None = None
+        self._lock = threading.Lock()
+
+    def recommend(
+        self,
+        nodes: Id | Sequence[Id],
+        k: int = 10,
+        *,
+        among: Iterable[Id] | None = None,
+        exclude_known: bool = True,
+        where: Where | None = None,
+    ) -> Recommendations:
+        """The `k` best partners of each node."""
+        return recommended(self.state, Wish(nodes, k, exclude_known, among, where))
+
+    def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
+        """The `k` nodes nearest to each, with their cosines as scores."""
+        return as_table(self.state, similar_nodes(self.state, nodes, k))
+
+    def best_links(
+        self,
+        k: int = 100,
+        *,
+        nodes: Iterable[Id] | None = None,
+        top_k: TopKOf | None = None,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Recommendations:
+        """The `k` best new links of the whole graph, or of `nodes`, with their probabilities."""
+        found = best_links(self.state, k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop)
+        return replace(found, probabilities=self.probabilities(found.scores))
+
+    def pair_rows(self, pairs: Any) -> Rows:
+        """(p, 2) rows of pairs of ids."""
+        if not isinstance(pairs, Iterable):
+            raise InputError(f"pairs are (source, target) or a sequence of such (got {pairs!r})")
+        listed = [tuple(pair) if not is_id(pair) else (pair,) for pair in pairs]
+        for place, pair in enumerate(listed):
+            if len(pair) != 2:
+                raise InputError(f"pair {place} needs two ids (got {pair!r})")
+        return self.state.rows([end for pair in listed for end in pair]).reshape(-1, 2)
+
+    def score(self, pairs: Any) -> Any:
+        """(p,) scores of a sequence of pairs; a float for one pair."""
+        if isinstance(pairs, tuple) and len(pairs) == 2 and all(map(is_id, pairs)):
+            return float(self.score_rows(self.pair_rows([pairs]))[0])
+        return self.score_rows(self.pair_rows(pairs))
+
+    def score_rows(self, pairs: Rows) -> NDArray[np.float32]:
+        """(p,) scores of (p, 2) pairs of rows."""
+        return pair_scores(self.state, pairs)
+
+    def probabilities(self, scores: Any, base_rate: float = BASE_RATE) -> NDArray[np.float64]:
+        """The probability of a link at each score, where a share `base_rate` of the pairs are links."""
+        return shifted(self.state.calibration.probabilities(scores), base_rate)
+
+    def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
+        """(len(nodes), d) stored vectors; (d,) for one node."""
+        vectors: NDArray[np.float32] = self.state.vectors(self.state.rows(as_list(nodes))).cpu().numpy()
+        return vectors[0] if is_id(nodes) else vectors
+
+    def explain(self, source: Id, target: Id) -> Explanation:
+        """Which neighbours moved the score of a pair, and by how much."""
+        a, b = self.state.rows([source, target]).tolist()
+        if a == b:
+            raise InputError(f"explain needs two different nodes (got {source!r} twice)")
+        encoder, features, messages, seed = self.evidence()
+        draws = Streams.fresh(seed, "inference/0", messages.pairs.device)
+        shares, alone, full = explain_pair(encoder, self.state.decoder, features, messages, a, b, draws)
+        rows = sorted({a, b, *(share.neighbour for share in shares if share.neighbour is not None)})
+        ids = dict(zip(rows, self.state.ids(np.array(rows)), strict=True))  # the ends of shares are a and b
+        return Explanation(
+            source=ids[a],
+            target=ids[b],
+            score=full,
+            score_alone=alone,
+            contributions=tuple(
+                Contribution(
+                    ids[share.end],
+                    None if share.neighbour is None else ids[share.neighbour],
+                    "attracts" if share.attracts else "repels",
+                    share.amount,
+                )
+                for share in shares
+            ),
+            residue=full - alone - sum(share.amount for share in shares),
+            is_link=self.state.has_edge(a, b),
+            probability=float(self.probabilities(full)),
+            base_rate=BASE_RATE,
+        )
+
+    def evidence(self) -> Evidence:
+        """The encoder and all that it reads, made at the first call."""
+        with self._lock:
+            if self._evidence is None:
+                self._evidence = self.state.evidence()
+            return self._evidence

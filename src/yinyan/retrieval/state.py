@@ -1,0 +1,171 @@
+"""What questions are answered from: a graph, its ids, its embeddings and a search over them, at one snapshot."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.graph import Graph
+from yinyan.graph.ids import Id
+from yinyan.model.calibration import Calibration
+from yinyan.model.decoder import Decoder
+from yinyan.model.encoder import Encoder
+from yinyan.model.fitted import Fitted
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.model.scoring import decode
+from yinyan.model.tensors import feature_tensor, message_graph
+from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.snapshot import Snapshot
+
+__all__ = ["AnswerState", "Evidence", "FittedState", "GraphRows", "SearchState", "pair_scores"]
+
+Rows = NDArray[np.int64]
+
+
+class SearchState(Protocol):
+    """Enough to name partners: an index has this much."""
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes have an id."""
+
+    @property
+    def num_left(self) -> int | None:
+        """How many rows, from the first on, are of side 0; None unless bipartite."""
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+
+    @property
+    def decoder(self) -> Decoder:
+        """What scores two vectors."""
+
+    def rows(self, ids: Sequence[Id]) -> Rows:
+        """The row of each id; an unknown one is refused by name."""
+
+    def ids(self, rows: Rows) -> list[Id]:
+        """The ids of some rows."""
+
+    def left_out(self, row: int, exclude_known: bool) -> Rows:
+        """Rows that are never partners of a row, and those that it is linked to if they are excluded."""
+
+    def vectors(self, rows: Rows) -> Tensor:
+        """(len(rows), d) stored vectors: embedding and sketches."""
+
+    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
+        """For each source the best `k` of `pool` (sorted rows; all without), but for itself and the excluded."""
+
+
+class AnswerState(SearchState, Protocol):
+    """Enough for every question: a fitted model and a service's live state have this much."""
+
+    @property
+    def calibration(self) -> Calibration:
+        """What turns scores into probabilities."""
+
+    def has_edge(self, a: int, b: int) -> bool:
+        """Whether there is an edge from a to b; undirected, between them."""
+
+    def evidence(self) -> Evidence:
+        """What scores follow from, to be made once per snapshot."""
+
+
+class Evidence(NamedTuple):
+    """The encoder with all that it reads: what an explanation goes through again."""
+
+    encoder: Encoder
+    features: Tensor | SparseMatrix | None
+    messages: MessageGraph
+    seed: int
+
+
+class GraphRows:
+    """The part of a state that a graph answers; subclasses hold the graph."""
+
+    graph: Graph
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes have an id."""
+        return self.graph.num_nodes
+
+    @functools.cached_property
+    def num_left(self) -> int | None:
+        """How many rows are of side 0; None unless bipartite."""
+        return self.graph.num_left
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+        return self.graph.directed
+
+    def rows(self, ids: Sequence[Id]) -> Rows:
+        """The row of each id."""
+        return self.graph.ids.rows(ids)
+
+    def ids(self, rows: Rows) -> list[Id]:
+        """The ids of some rows."""
+        return self.graph.ids.take(rows)
+
+    def has_edge(self, a: int, b: int) -> bool:
+        """Whether there is an edge from a to b."""
+        return bool(self.graph.has_edges([(a, b)])[0])
+
+    def left_out(self, row: int, exclude_known: bool) -> Rows:
+        """The rows that a node is linked to: of a directed graph, those that it points to. Unknown rows have none."""
+        graph = self.graph
+        if not exclude_known or row >= graph.num_nodes:
+            return np.empty(0, dtype=np.int64)
+        if not graph.directed:
+            return graph.neighbours(row)
+        start, stop = np.searchsorted(graph.edges[:, 0], [row, row + 1])  # the reverse of an edge is still a question
+        return graph.edges[start:stop, 1]
+
+
+class FittedState(GraphRows):
+    """A fitted model. Its search is kept, so that a screen is made once and not per question."""
+
+    def __init__(self, fitted: Fitted) -> None:
+        self.fitted, self.graph = fitted, fitted.graph
+        self.decoder, self.calibration = fitted.model.decoder, fitted.calibration
+        self.search = ExactSearch(self.decoder)
+        self._snapshot = Snapshot.of(fitted.embeddings, check=False)
+        self._versions = _versions(fitted)
+
+    def is_of(self, fitted: Fitted) -> bool:
+        """Whether this is still the state of a model: the same one, and no value written in place since."""
+        return self.fitted is fitted and self._versions == _versions(fitted)
+
+    def vectors(self, rows: Rows) -> Tensor:
+        """(len(rows), d) stored vectors."""
+        y = self.fitted.embeddings
+        return y[torch.from_numpy(np.ascontiguousarray(rows)).to(y.device)]
+
+    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
+        """Exactly."""
+        return self.search.top_k(self._snapshot, sources, k, excluded, pool)
+
+    def evidence(self) -> Evidence:
+        """The encoder, its features and its message graph."""
+        fitted, device = self.fitted, self.fitted.embeddings.device
+        features = feature_tensor(self.graph.features, device)
+        return Evidence(fitted.encoder, features, message_graph(self.graph, fitted.message_edges, device), fitted.seed)
+
+
+def pair_scores(state: SearchState, pairs: Rows) -> NDArray[np.float32]:
+    """(p,) scores of (p, 2) pairs of rows."""
+    rows = torch.from_numpy(np.ascontiguousarray(pairs, dtype=np.int64))
+    return decode(state.decoder, lambda some: state.vectors(some.numpy()), rows)
+
+
+def _versions(fitted: Fitted) -> list[int]:
+    """How often embeddings and decoder were written to in place."""
+    return [tensor._version for tensor in (fitted.embeddings, *fitted.model.decoder.parameters())]

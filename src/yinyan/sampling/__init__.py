@@ -1,0 +1,8 @@
+"""Negative sampling: pairs of nodes that are not linked."""
+
+from __future__ import annotations
+
+from yinyan.sampling.blocks import draw_block_pairs
+from yinyan.sampling.pairs import KnownPairs, Sampler, distinct_pairs, draw_pairs, unknown_pairs
+
+__all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_block_pairs", "draw_pairs", "unknown_pairs"]

@@ -1,0 +1,500 @@
+"""A client of the service, which answers as the predictor does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlencode
+from urllib.request import ProxyHandler, Request, build_opener
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yinyan.deprecation import renamed_keyword
+from yinyan.errors import InputError, UnknownNodeError, YinYanError
+from yinyan.results import Contribution, Explanation, Id, Recommendations
+
+__all__ = ["Client", "ServiceError"]
+
+Pair = tuple[Id, Id]
+
+
+class ServiceError(YinYanError):
+    """The service refused, or cannot be reached; `status` is the HTTP status, 0 if there was no answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Client:
+    """Queries a service that `yinyan serve` has started.
+
+    An invalid request (HTTP status 422) raises InputError, a node that is not in the graph (404) UnknownNodeError, and
+    every other refusal ServiceError.
+
+    Parameters
+    ----------
+    address
+        The address of the service.
+    key
+        An API key, if the service asks for one.
+    timeout
+        Maximum seconds per request.
+
+    Examples
+    --------
+    >>> from yinyan import Client
+    >>> Client("http://127.0.0.1:8000").address
+    'http://127.0.0.1:8000'
+    """
+
+    def __init__(self, address: str = "http://127.0.0.1:8000", *, key: str | None = None, timeout: float = 30.0):
+        self.address, self.timeout = address.rstrip("/"), timeout
+        self._headers = {"Content-Type": "application/json"} | ({} if key is None else {"X-API-Key": key})
+        self._opener = build_opener(ProxyHandler({}))  # straight to the address that was given
+
+    @renamed_keyword("known", "exclude_known", lambda known: not known)
+    def recommend(
+        self, nodes: Id | Sequence[Id], k: int = 10, *, among: Iterable[Id] | None = None, exclude_known: bool = True
+    ) -> Recommendations:
+        """The k best partners of each node, as `LinkPredictor.recommend`; rejected pairs are left out.
+
+        Parameters
+        ----------
+        nodes
+            An id, or a sequence of ids.
+        k
+            How many partners per node, at most.
+        among
+            Ids of the candidates; all nodes unless given.
+        exclude_known
+            Whether partners that the live graph links to the node already are left out.
+
+        Returns
+        -------
+        Recommendations
+            Source, target, score and rank, best first for each node.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().recommend("p1", k=10)  # doctest: +SKIP
+        """
+        pool = None if among is None else list(among)
+        body = {"nodes": _listed(nodes), "k": k, "exclude_known": exclude_known, "among": pool}
+        results = self._post("recommend", body)["results"]
+        return _table([(r["node"], p["target"], p) for r in results for p in r["recommendations"]], "score")
+
+    def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
+        """The k nodes nearest to each in the embedding space, as `LinkPredictor.similar`.
+
+        Parameters
+        ----------
+        nodes
+            An id, or a sequence of ids.
+        k
+            How many similar nodes per node, at most.
+
+        Returns
+        -------
+        Recommendations
+            Source, target, cosine (as score) and rank, nearest first for each node.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().similar("p1", k=10)  # doctest: +SKIP
+        """
+        results = self._post("similar", {"nodes": _listed(nodes), "k": k})["results"]
+        return _table([(r["node"], s["node"], s) for r in results for s in r["similar"]], "similarity")
+
+    def score(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
+        """Scores of pairs: the larger, the likelier a link.
+
+        Parameters
+        ----------
+        pairs
+            A sequence of pairs (source, target).
+
+        Returns
+        -------
+        numpy.ndarray
+            (p,) scores.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().score([("p1", "p2"), ("p1", "p3")])  # doctest: +SKIP
+        """
+        return np.array([s["score"] for s in self._post("score", {"pairs": list(pairs)})["scores"]], dtype=np.float32)
+
+    def predict_proba(self, pairs: Sequence[Pair], *, base_rate: float = 0.5) -> NDArray[np.float64]:
+        """The probability that each pair is a link.
+
+        Parameters
+        ----------
+        pairs
+            A sequence of pairs (source, target).
+        base_rate
+            The share of links among the pairs asked about, if known: the probabilities hold for it.
+
+        Returns
+        -------
+        numpy.ndarray
+            (p,) probabilities.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().predict_proba([("p1", "p2")], base_rate=0.01)  # doctest: +SKIP
+        """
+        answer = self._post("score", {"pairs": list(pairs), "base_rate": base_rate})
+        return np.array([s["probability"] for s in answer["scores"]])
+
+    def explain(self, source: Id, target: Id) -> Explanation:
+        """Which neighbours moved the score of a pair, and by how much.
+
+        Parameters
+        ----------
+        source, target
+            Two different ids.
+
+        Returns
+        -------
+        Explanation
+            The score, the score without messages, and the contribution of each neighbour.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().explain("p1", "p2")  # doctest: +SKIP
+        """
+        found = self._post("explain", {"pairs": [(source, target)]})["explanations"][0]
+        return Explanation(**{**found, "contributions": tuple(Contribution(**c) for c in found["contributions"])})
+
+    def embed(self, nodes: Sequence[Id]) -> NDArray[np.float32]:
+        """The stored vectors of nodes.
+
+        Parameters
+        ----------
+        nodes
+            A sequence of ids.
+
+        Returns
+        -------
+        numpy.ndarray
+            (len(nodes), d) vectors.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().embed(["p1", "p2"])  # doctest: +SKIP
+        """
+        return np.array([e["vector"] for e in self._post("embed", {"nodes": list(nodes)})["embeddings"]], np.float32)
+
+    def search(self, query: str = "", limit: int = 20) -> list[dict[str, Any]]:
+        """Nodes whose id or label begins with a text or is spelled alike.
+
+        Parameters
+        ----------
+        query
+            The text.
+        limit
+            How many nodes, at most.
+
+        Returns
+        -------
+        list of dict
+            Id and label of each node.
+
+        Raises
+        ------
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().search("neural", limit=5)  # doctest: +SKIP
+        """
+        found: list[dict[str, Any]] = self._ask("GET", f"nodes?{urlencode({'query': query, 'limit': limit})}")["nodes"]
+        return found
+
+    def node(self, node: Id, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
+        """A node with its attributes and neighbours.
+
+        Parameters
+        ----------
+        node
+            The id.
+        limit
+            How many neighbours, at most.
+        offset
+            How many neighbours to leave out before them.
+
+        Returns
+        -------
+        dict
+            The answer of the service.
+
+        Raises
+        ------
+        UnknownNodeError
+            If the id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().node("p1", limit=10)  # doctest: +SKIP
+        """
+        kind = "integer" if isinstance(node, int) else "text"
+        page = urlencode({"kind": kind, "limit": limit, "offset": offset})
+        return self._ask("GET", f"nodes/{quote(str(node), safe='')}?{page}")
+
+    def model(self) -> dict[str, Any]:
+        """Facts about the model: data, settings, figures.
+
+        Returns
+        -------
+        dict
+            The answer of the service.
+
+        Raises
+        ------
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().model()  # doctest: +SKIP
+        """
+        return self._ask("GET", "model")
+
+    def add_links(self, pairs: Sequence[Pair]) -> int:
+        """Add links to the live graph.
+
+        Parameters
+        ----------
+        pairs
+            A sequence of pairs (source, target).
+
+        Returns
+        -------
+        int
+            How many were new.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().add_links([("p1", "p2")])  # doctest: +SKIP
+        """
+        return int(self._post("edges", {"edges": list(pairs)})["added"])
+
+    def remove_links(self, pairs: Sequence[Pair]) -> int:
+        """Remove links from the live graph.
+
+        Parameters
+        ----------
+        pairs
+            A sequence of pairs (source, target).
+
+        Returns
+        -------
+        int
+            How many there were.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().remove_links([("p1", "p2")])  # doctest: +SKIP
+        """
+        return int(self._ask("DELETE", "edges", {"edges": list(pairs)})["removed"])
+
+    def add_node(
+        self, node: Id, *, features: Any = None, neighbours: Sequence[Id] = (), label: str | None = None
+    ) -> None:
+        """Add a node to the live graph.
+
+        Parameters
+        ----------
+        node
+            The new id.
+        features
+            Its features, if the model uses any: numbers, or values by column.
+        neighbours
+            Ids of nodes that it is linked to.
+        label
+            A text to show and to search for.
+
+        Raises
+        ------
+        InputError
+            If the request is invalid.
+        UnknownNodeError
+            If a neighbour is not in the graph.
+        ServiceError
+            If the id is in the graph already, the features do not fit, or the service does not answer.
+
+        Examples
+        --------
+        >>> Client().add_node("p99", neighbours=["p1", "p2"])  # doctest: +SKIP
+        """
+        given = features.tolist() if isinstance(features, np.ndarray) else features
+        new = {"id": node, "features": given, "neighbours": list(neighbours), "label": label}
+        self._post("nodes", {"nodes": [new]})
+
+    def reject(self, pairs: Sequence[Pair]) -> int:
+        """Never recommend these pairs again.
+
+        Parameters
+        ----------
+        pairs
+            A sequence of pairs (source, target).
+
+        Returns
+        -------
+        int
+            How many were not rejected before.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().reject([("p1", "p2")])  # doctest: +SKIP
+        """
+        return int(self._post("rejections", {"pairs": list(pairs)})["rejected"])
+
+    def take_back(self, pairs: Sequence[Pair]) -> int:
+        """Recommend rejected pairs again.
+
+        Parameters
+        ----------
+        pairs
+            A sequence of pairs (source, target).
+
+        Returns
+        -------
+        int
+            How many were rejected.
+
+        Raises
+        ------
+        UnknownNodeError
+            If an id is not in the graph.
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().take_back([("p1", "p2")])  # doctest: +SKIP
+        """
+        return int(self._ask("DELETE", "rejections", {"pairs": list(pairs)})["rejected"])
+
+    def reload(self) -> None:
+        """Make the service read its model directory again.
+
+        Raises
+        ------
+        ServiceError
+            If the service refuses or does not answer.
+
+        Examples
+        --------
+        >>> Client().reload()  # doctest: +SKIP
+        """
+        self._post("reload", None)
+
+    def _post(self, route: str, body: Any) -> dict[str, Any]:
+        return self._ask("POST", route, body)
+
+    def _ask(self, method: str, route: str, body: Any = None) -> dict[str, Any]:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(f"{self.address}/v1/{route}", data, self._headers, method=method)
+        try:
+            with self._opener.open(request, timeout=self.timeout) as response:
+                answer: dict[str, Any] = json.load(response)
+                return answer
+        except HTTPError as error:
+            raise _refusal(error.code, error.read()) from None
+        except (URLError, OSError) as error:
+            raise ServiceError(f"no answer from {self.address}: {error} (is 'yinyan serve' running there?)") from error
+
+
+def _listed(nodes: Id | Sequence[Id]) -> list[Id]:
+    return [nodes] if isinstance(nodes, (int, str)) else list(nodes)
+
+
+def _table(rows: Sequence[tuple[Id, Id, dict[str, Any]]], score: str) -> Recommendations:
+    """Answers of the service as a table; `score` names their figure."""
+    return Recommendations(
+        sources=tuple(source for source, _, _ in rows),
+        targets=tuple(target for _, target, _ in rows),
+        scores=np.array([facts[score] for _, _, facts in rows], dtype=np.float32),
+        ranks=np.array([facts["rank"] for _, _, facts in rows], dtype=np.int64),
+    )
+
+
+def _refusal(status: int, body: bytes) -> YinYanError:
+    """The library's own error again."""
+    try:
+        detail = str(json.loads(body)["detail"])
+    except (ValueError, KeyError, TypeError):
+        detail = f"the service answered with status {status}"
+    kinds: dict[int, type[YinYanError]] = {404: UnknownNodeError, 422: InputError}
+    return kinds[status](detail) if status in kinds else ServiceError(detail, status)

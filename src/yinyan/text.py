@@ -1,0 +1,55 @@
+"""Counts, lists and tables as people read them: in messages, on a terminal and in a notebook."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Mapping, Sequence
+
+__all__ = ["counted", "html_facts", "html_table", "listed", "text_table"]
+
+
+def counted(count: int, noun: str) -> str:
+    """A number and its noun, in the plural unless it is 1."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(values: Sequence[object], most: int = 12) -> str:
+    """The first few of some values, and how many more there are."""
+    if not len(values):
+        return "none"
+    shown = ", ".join(repr(value) for value in values[:most])
+    return shown if len(values) <= most else f"{shown} and {len(values) - most:,} more"
+
+
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Aligned columns of plain text; line breaks within a cell are shown escaped."""
+    shown = [[cell.replace("\r", "\\r").replace("\n", "\\n") for cell in row] for row in [header, *rows]]
+    widths = [max(_columns(row[i]) for row in shown) for i in range(len(header))]
+
+    def aligned(row: Sequence[str]) -> str:
+        gaps = [" " * (width - _columns(cell)) for cell, width in zip(row, widths, strict=True)]
+        cells = [gap + cell if i in right else cell + gap for i, (cell, gap) in enumerate(zip(row, gaps, strict=True))]
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(map(aligned, shown))
+
+
+def _columns(text: str) -> int:
+    """Columns that a terminal gives to a text: two to wide characters, none to combining ones."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", more: int = 0) -> str:
+    """A table for notebooks: every cell escaped, a title above, and how many `more` rows are not shown below."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    rest = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
+    return (f"<p><strong>{html.escape(title)}</strong></p>" if title else "") + table + rest
+
+
+def html_facts(title: str, facts: Mapping[str, str]) -> str:
+    """Names and values for notebooks, under a title."""
+    body = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in facts.items())
+    return f"<p><strong>{html.escape(title)}</strong></p><table><tbody>{body}</tbody></table>"

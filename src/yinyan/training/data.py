@@ -1,0 +1,83 @@
+"""What training may see, as tensors: message graphs, target edges, validation pairs, and fresh negatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from yinyan.graph import Graph
+from yinyan.graph.features import SparseFeatures
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import SparseMatrix
+from yinyan.model.tensors import feature_tensor, message_graph, message_pairs
+from yinyan.sampling import KnownPairs, draw_pairs
+from yinyan.settings import TrainingSettings
+from yinyan.splits import Split, known_pairs
+
+__all__ = ["TrainingData", "draw_loss_negatives", "training_data"]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a step may see, on the training device."""
+
+    features: Tensor | SparseMatrix | None
+    messages: MessageGraph  # training links only
+    targets: Tensor  # (m, 2) training links, source first
+    pair_of_target: Tensor  # (m,) the message pair that must hide while a target is predicted; -1 for none
+    known: KnownPairs  # all that loss negatives may know
+    valid_messages: MessageGraph  # the links that pass messages when validation links are scored
+    valid_links: Tensor  # (·, 2)
+    valid_non_links: Tensor  # (·, 2), or (·, k, 2): each link's own
+
+
+def training_data(
+    graph: Graph, split: Split, device: torch.device, place: NDArray[np.int64] | None = None
+) -> TrainingData:
+    """What training may see: training links, and the validation pairs it is judged by.
+
+    With `place` (n,) node i stands in row place[i] of it all.
+    """
+    messages, pair_of_message = message_pairs(graph, split.train_messages, device, place)
+    same = np.array_equal(split.train_messages, split.valid_messages)
+    pair_of_edge = np.full(graph.num_edges, -1)
+    pair_of_edge[split.train_messages] = pair_of_message
+    edge_of_target = graph.find_edges(split.train_targets)
+    pair_of_target = np.where(edge_of_target >= 0, pair_of_edge[edge_of_target], -1)
+    features = graph.features
+    if place is not None and features is not None:
+        order = np.argsort(place)
+        features = features.take(order) if isinstance(features, SparseFeatures) else features[order]
+
+    def rows(pairs: NDArray[np.int64]) -> Tensor:
+        placed = pairs if place is None else place[pairs]
+        return torch.from_numpy(np.ascontiguousarray(placed)).to(device)
+
+    known = graph.edges[split.known_in_training]
+    return TrainingData(
+        features=feature_tensor(features, device),
+        messages=messages,
+        targets=rows(split.train_targets),
+        pair_of_target=torch.from_numpy(pair_of_target).to(device),
+        known=known_pairs(graph, known if place is None else place[known]).to(device),
+        valid_messages=messages if same else message_graph(graph, split.valid_messages, device, place),
+        valid_links=rows(split.valid_targets),
+        valid_non_links=rows(split.valid_negatives),
+    )
+
+
+def draw_loss_negatives(
+    known: KnownPairs, links: Tensor, settings: TrainingSettings, generator: torch.Generator
+) -> Tensor:
+    """(b, N, 2) non-links; on a directed graph the last of several is the reversed link, where that is none."""
+    count = settings.loss_negatives
+    sources = links[:, 0].repeat_interleave(count) if settings.loss_sampler == "source" else None
+    pairs = draw_pairs(known, links.shape[0] * count, generator, sources=sources).view(-1, count, 2)
+    if known.directed and count > 1:
+        reverse = links.flip(1)
+        pairs[:, -1] = torch.where(known.contains(reverse)[:, None], pairs[:, -1], reverse)
+    return pairs

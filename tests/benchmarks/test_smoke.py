@@ -1,0 +1,47 @@
+"""Every benchmark runs: the commands that the documentation quotes cannot rot."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+SCRIPTS = sorted(p for p in BENCHMARKS.glob("*/*.py") if p.parent.name != "lib" and p.name != "_path.py")
+COMMANDS = {"large_graphs.py": ("embed", "train")}  # of scripts that have several
+OPTIONAL = ("faiss", "torch_geometric", "fastapi", "uvicorn")  # peers, and what belongs to an extra
+RUNS = [(path, given) for path in SCRIPTS for given in COMMANDS.get(path.name, ("",))]
+
+
+@pytest.mark.parametrize(("path", "given"), RUNS, ids=[f"{path.stem} {given}".strip() for path, given in RUNS])
+def test_a_smoke_run_prints_figures(path: Path, given: str, tmp_path: Path) -> None:
+    command = [sys.executable, str(path), *given.split(), "--smoke"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment.pop("YINYAN_DATA", None)
+    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    absent = re.search(r"ModuleNotFoundError: No module named '(\w+)", run.stderr)
+    if run.returncode and absent and absent[1] in OPTIONAL:
+        pytest.skip(f"{path.name} needs {absent[1]}, which is not installed")
+    assert run.returncode == 0, run.stderr
+    assert len(re.findall(r"\d+", run.stdout)) >= 4, run.stdout
+    assert list(tmp_path.iterdir()) == [], "a smoke run keeps nothing"
+
+
+def test_the_readme_has_a_line_for_every_benchmark() -> None:
+    page = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    for path in SCRIPTS:
+        assert f"`python benchmarks/{path.parent.name}/{path.name}" in page, path.name
+
+
+def test_commands_of_the_documentation_name_benchmarks_that_exist() -> None:
+    root = BENCHMARKS.parent
+    pages = [root / "README.md", *(root / "docs").rglob("*.md"), *BENCHMARKS.rglob("*.py"), BENCHMARKS / "README.md"]
+    named = {
+        found for page in pages for found in re.findall(r"benchmarks/[\w/]+\.py", page.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 10
+    assert [name for name in named if not (root / name).is_file()] == []
