@@ -1,17 +1,17 @@
-"""Whether a model learns more from models than from links: teachers, their mean, and a student of their probabilities.
+"""Knowledge distillation: teachers, the mean of their scores, and a student of their probabilities.
 
-YINYAN_DATA=/data python benchmarks/distilling.py --data cora --seeds 2 --teachers 3 --weight 0.5
+YINYAN_DATA=/data python benchmarks/ablations/distillation.py --data cora --seeds 2 --teachers 3 --weight 0.5
 
 Protocol clean, splits of seeds 100, 101, …; the suggested settings with sketches of 64. A step's links are hidden from
 teachers too. The student's loss is the paper's, with labels that are to `--weight` the mean teacher's probability. One
-teacher makes it self-distillation. A figure is Hits@10% plus AUC on validation links, as in levers.py; test links are
-never scored.
+teacher makes it self-distillation. A figure is Hits@10% plus AUC on validation links, as in hyperparameters.py; test
+links are never scored.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,18 +19,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan.batches import Pairs
-from yinyan.datasets import load
-from yinyan.defaults import ground
-from yinyan.fitting import Fitted, Hooks, build_model, fit_model
+import _path  # noqa: F401
+from lib import common
+from yinyan.evaluation import make_split
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
 from yinyan.metrics import hits_at_rate, roc_auc
-from yinyan.protocol import make_split
+from yinyan.model.fitted import Fitted, build_model
+from yinyan.model.messages import MessageGraph
+from yinyan.model.scoring import Model, Pairs
+from yinyan.model.tensors import feature_tensor
 from yinyan.settings import Settings
 from yinyan.splits import Split
-from yinyan.tensors import feature_tensor
-from yinyan.training import Model
+from yinyan.training.defaults import ground
+from yinyan.training.fit import Hooks, fit_model
 
 CPU = torch.device("cpu")
 APART = 1000  # between the seeds of teachers
@@ -71,25 +72,26 @@ class Student(Model):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = common.parser(__doc__, picture=False)
     parser.add_argument("--data", default="cora")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--teachers", type=int, default=3)
     parser.add_argument("--weight", type=float, default=0.5)
-    given = parser.parse_args()
-    data = load(given.data)
+    given = common.parsed(parser, teachers=2)
+    data, rows = common.load_data(given.data, smoke=given.smoke), []
     for seed in range(100, 100 + given.seeds):
         split = make_split(data, "clean", seed)
         settings = ground(split.graph, len(split.train_targets)).settings.updated({"encoder": {"sketch_size": 64}})
+        settings = settings.updated(common.SMALL) if given.smoke else settings
         teachers = [fitted(split, settings, seed + APART * number) for number in range(given.teachers)]
         alone = [figure(*teacher.valid_scores) for teacher in teachers]
         together = figure(*(np.mean(scores, 0) for scores in zip(*(t.valid_scores for t in teachers), strict=True)))
         student = fitted(split, settings, seed, [teacher.model for teacher in teachers], given.weight)
-        print(
-            f"seed {seed}: teachers {statistics.mean(alone):.4f} ({', '.join(f'{one:.4f}' for one in alone)}), "
-            f"their mean {together:.4f}, student {figure(*student.valid_scores):.4f}",
-            flush=True,
-        )
+        row = {"seed": seed, "teachers": statistics.mean(alone), "mean_of_scores": together}
+        rows.append(row | {"student": figure(*student.valid_scores), "each_teacher": alone})
+        print(f"seed {seed} ...", file=sys.stderr, flush=True)
+    header = ("seed", "teachers", "mean of their scores", "student")
+    common.report(given, rows, lambda: common.print_table(header, [tuple(row.values())[:4] for row in rows]))
 
 
 def fitted(split: Split, settings: Settings, seed: int, teachers: Sequence[Model] = (), weight: float = 0.0) -> Fitted:

@@ -1,7 +1,7 @@
-"""Write graphs without features, on which defaults can be chosen, as tables of links.
+"""Write graphs without features, on which defaults can be chosen, as tables of edges.
 
-python benchmarks/featureless.py /data/featureless        # asks pip for three archives that happen to carry graphs
-YINYAN_DATA=/data python benchmarks/levers.py --data /data/featureless/wormnet.csv --levers "spectral start"
+python benchmarks/ablations/featureless_graphs.py FOLDER   # asks pip for three archives that happen to carry graphs
+python benchmarks/ablations/hyperparameters.py --data FOLDER/wormnet.csv --ablations "ten steps"
 
 wormnet      genes of C. elegans that act together (networkx's examples)
 roget        cross-references of Roget's thesaurus (networkx's examples)
@@ -23,7 +23,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, cast
 from xml.etree import ElementTree
@@ -76,30 +76,60 @@ def ratings(file: bytes) -> Iterator[Link]:
         yield f"person {person}", f"film {film}"
 
 
+PARSERS: dict[str, Callable[[bytes], Iterator[Link]]] = {
+    "wormnet": wormnet,
+    "roget": roget,
+    "words": words,
+    "reactions": reactions,
+    "ratings": ratings,
+}
+SAMPLES = {  # the first lines of such files, for a smoke run
+    "wormnet": b"gene1\tgene2\t0.9\ngene2\tgene3\t0.8\n",
+    "roget": gzip.compress(b"* a comment\n1existence:2 3\n2inexistence:1 \\\n3\n"),
+    "words": gzip.compress(b"* a comment\nwords\nwoods\nwards\n"),
+    "reactions": gzip.compress(
+        b'<m xmlns="s"><reaction id="r1"><speciesReference species="a"/><speciesReference species="b"/></reaction></m>'
+    ),
+    "ratings": b"user\titem\trating\n1\t2\t5\n1\t3\t4\n",
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
-    folder.mkdir(parents=True, exist_ok=True)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("featureless"))
+    parser.add_argument("--smoke", action="store_true", help="samples of the files, nothing downloaded")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
-        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", place]
-        subprocess.run([*pip, "--no-binary", ":all:", "--no-build-isolation", *_SOURCES], check=True)
-        subprocess.run([*pip, *_WHEELS], check=True)
-        examples, cobra, recbole = (next(Path(place).glob(f"{name}*")) for name in ("networkx", "cobra", "recbole"))
-        with tarfile.open(examples) as archive:
+        files = SAMPLES if options.smoke else downloaded(Path(place))
+        folder = Path(place) if options.smoke else options.folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, parse in PARSERS.items():
+            links = sorted(set(parse(files[name])))
+            write(folder / f"{name}.csv", links)
+        write(folder / "ratings15k.csv", random.Random(7).sample(links, min(15_000, len(links))))
 
-            def example(name: str) -> bytes:
-                return cast("IO[bytes]", archive.extractfile(f"{_EXAMPLES}/{name}")).read()  # a file, so never None
 
-            write(folder / "wormnet.csv", wormnet(example("algorithms/WormNet.v3.benchmark.txt")))
-            write(folder / "roget.csv", roget(example("graph/roget_dat.txt.gz")))
-            write(folder / "words.csv", words(example("graph/words_dat.txt.gz")))
-        with zipfile.ZipFile(cobra) as packed:
-            write(folder / "reactions.csv", reactions(packed.read("cobra/data/iJO1366.xml.gz")))
-        with zipfile.ZipFile(recbole) as packed:
-            rated = sorted(set(ratings(packed.read("recbole/dataset_example/ml-100k/ml-100k.inter"))))
-            write(folder / "ratings.csv", rated)
-            write(folder / "ratings15k.csv", random.Random(7).sample(rated, 15_000))
+def downloaded(place: Path) -> dict[str, bytes]:
+    """The files within the archives, by name."""
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(place)]
+    subprocess.run([*pip, "--no-binary", ":all:", "--no-build-isolation", *_SOURCES], check=True)
+    subprocess.run([*pip, *_WHEELS], check=True)
+    examples, cobra, recbole = (next(place.glob(f"{name}*")) for name in ("networkx", "cobra", "recbole"))
+    with tarfile.open(examples) as archive:
+
+        def example(name: str) -> bytes:
+            return cast("IO[bytes]", archive.extractfile(f"{_EXAMPLES}/{name}")).read()  # a file, so never None
+
+        files = {
+            "wormnet": example("algorithms/WormNet.v3.benchmark.txt"),
+            "roget": example("graph/roget_dat.txt.gz"),
+            "words": example("graph/words_dat.txt.gz"),
+        }
+    with zipfile.ZipFile(cobra) as packed:
+        files["reactions"] = packed.read("cobra/data/iJO1366.xml.gz")
+    with zipfile.ZipFile(recbole) as packed:
+        files["ratings"] = packed.read("recbole/dataset_example/ml-100k/ml-100k.inter")
+    return files
 
 
 def write(path: Path, links: Iterable[Link]) -> None:

@@ -1,10 +1,10 @@
-"""What each lever brings on validation links: one change of the settings at a time, against the settings as suggested.
+"""Ablations: what one change of the settings brings on validation links, against the suggested settings.
 
-YINYAN_DATA=/data python benchmarks/levers.py --data cora --seeds 3 --picture levers.png   # all levers: hours
-YINYAN_DATA=/data python benchmarks/levers.py --data citeseer --levers sketches "no negatives" --keep runs.jsonl
-YINYAN_DATA=/data python benchmarks/levers.py --data cora --on "sketches of 64"       # each lever on top of that one
-python benchmarks/levers.py --data roget.csv --method gcn                              # any table of links, any peer
-python benchmarks/levers.py --names                                                  # what there is to try
+YINYAN_DATA=/data python benchmarks/ablations/hyperparameters.py --data cora --seeds 3   # all of them: hours
+python benchmarks/ablations/hyperparameters.py --names                                   # what there is to try
+... --data citeseer --ablations sketches "no negatives" --keep runs.jsonl                # some of them
+... --data cora --on "sketches of 64"                                                    # each on top of that one
+... --data roget.csv --method gcn                                                        # any table, any peer
 
 Protocol clean (official where the data come with a split), splits of seeds 100, 101, …, which are not those of reported
 seeds (their validation links can be test links of those, as with any splits of one graph). A figure is what chooses the
@@ -18,31 +18,29 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-import common
-import variants
-from yinyan.datasets import Dataset, load
-from yinyan.defaults import ground, suggest
+import _path  # noqa: F401
+from lib import common, variants
+from yinyan.datasets import Dataset
 from yinyan.errors import DivergedError
+from yinyan.evaluation import make_split
 from yinyan.graph import Graph
 from yinyan.metrics import hits_at_rate
 from yinyan.peers import Task, method
 from yinyan.peers.contract import Outcome, merged, trained
-from yinyan.protocol import make_split
 from yinyan.splits import Split
+from yinyan.training.defaults import ground, suggest
 
 Change = dict[str, dict[str, Any]]
 
 FIRST_SEED = 100
-RATES = (0.005, 0.01, 0.04, 0.1)  # of the validation non-links
+RATES = (0.005, 0.01, 0.04, 0.1)  # of the validation negatives
 BASE = "as suggested"
 BASES: dict[str, Change] = {  # what the search started from, where it is not what yinyan suggests
     "pubmed": {
@@ -56,7 +54,7 @@ BASES: dict[str, Change] = {  # what the search started from, where it is not wh
     "heart-citeseer": {"training": {"selection": "mrr"}},
     "ogbl-ddi": {
         "encoder": {
-            "inputs": "embeddings", "embedding_size": 128, "hidden_size": 128, "table_start": "spectral",
+            "inputs": "embeddings", "embedding_size": 128, "hidden_size": 128,
             "num_steps": 1, "step_size": 0.5, "dropout": 0.0, "output_norm": False,
         },
         "decoder": {"depth": 1, "dropout": 0.0},
@@ -67,7 +65,7 @@ BASES: dict[str, Change] = {  # what the search started from, where it is not wh
         },
     },
 }  # fmt: skip
-LEVERS: dict[str, Change] = {
+ABLATIONS: dict[str, Change] = {
     BASE: {},
     # structure
     "sketches of 64": {"encoder": {"sketch_size": 64}},
@@ -84,7 +82,7 @@ LEVERS: dict[str, Change] = {
     "weak anchoring": {"encoder": {"anchoring": 0.2}},
     "strong anchoring": {"encoder": {"anchoring": 1.0}},
     "a margin": {"encoder": {"margin": 1.0}},
-    "held fast": {  # what was suggested for graphs without features at first
+    "strong anchoring, three steps": {  # what was suggested for graphs without features at first
         "encoder": {
             "embedding_size": 64,
             "num_steps": 3,
@@ -96,7 +94,7 @@ LEVERS: dict[str, Change] = {
         },
         "decoder": {"depth": 2, "norm": False, "dropout": 0.5},
     },
-    "every node heard": {  # what was suggested for them then
+    "no node dropout, two layers": {  # what was suggested for them then
         "encoder": {"node_dropout": 0.0, "dropout": 0.5, "learn_repulsion": "softplus"},
         "decoder": {"depth": 2, "norm": False},
     },
@@ -104,14 +102,11 @@ LEVERS: dict[str, Change] = {
         "training": {"batch_size": 4.0, "epochs": 2.0, "evaluate_every": 3, "loss": "paper", "loss_negatives": 3}
     },
     "no node dropout": {"encoder": {"node_dropout": 0.0}},
-    "half of the nodes dropped": {"encoder": {"node_dropout": 0.5}},
-    "nine nodes in ten dropped": {"encoder": {"node_dropout": 0.9}},
+    "50 % node dropout": {"encoder": {"node_dropout": 0.5}},
+    "90 % node dropout": {"encoder": {"node_dropout": 0.9}},
     "ten steps": {"encoder": {"num_steps": 10}},
-    "16 dimensions in": {"encoder": {"embedding_size": 16}},
-    "completed start": {"encoder": {"table_start": "completed", "table_shrinkage": 0.1}},
+    "16-dimensional embeddings": {"encoder": {"embedding_size": 16}},
     "embeddings beside the features": {"encoder": {"inputs": "both", "embedding_size": 32}},
-    "spectral start": {"encoder": {"table_start": "spectral"}},
-    "random start": {"encoder": {"table_start": "orthogonal"}},
     "no steps": {"encoder": {"num_steps": 0}},
     "512 dimensions": {"encoder": {"hidden_size": 512}, "decoder": {"width": 512}},
     "outputs not normalised": {"encoder": {"output_norm": False}},
@@ -122,14 +117,14 @@ LEVERS: dict[str, Change] = {
     "four residual layers": {"decoder": {"depth": 4, "residual": True, "norm": True, "dropout": 0.3}},
     # the loss, and what is asked of it
     "chosen by Hits@100": {"training": {"selection": "hits@100"}},
-    "log-loss, three non-links": {"training": {"loss": "paper", "loss_negatives": 3}},
+    "log-loss, three negatives": {"training": {"loss": "paper", "loss_negatives": 3}},
     "squared loss": {"training": {"loss": "squared"}},
     "the paper's loss": {"training": {"loss": "paper"}},
     "squared AUC loss": {"training": {"loss": "auc"}},
     "ranking loss": {"training": {"loss": "logrank"}},
     "InfoNCE": {"training": {"loss": "infonce", "loss_negatives": 8}},
-    "hardest non-links first": {"training": {"loss": "hardest", "loss_negatives": 4}},
-    "hardest non-links first, three layers, normalised": {
+    "hardest-negatives loss": {"training": {"loss": "hardest", "loss_negatives": 4}},
+    "hardest-negatives loss, three layers, normalised": {
         "training": {"loss": "hardest", "loss_negatives": 4},
         "decoder": {"depth": 3, "norm": True, "dropout": 0.1},
         "encoder": {"dropout": 0.1},
@@ -139,7 +134,7 @@ LEVERS: dict[str, Change] = {
         "encoder": {"num_steps": 2, "step_size": 0.5},
         "training": {"loss": "infonce", "loss_negatives": 8, "loss_sampler": "source"},
     },
-    "source non-links in the loss": {"training": {"loss_sampler": "source"}},
+    "source negatives in the loss": {"training": {"loss_sampler": "source"}},
     "one loss negative": {"training": {"loss_negatives": 1}},
     "eight loss negatives": {"training": {"loss_negatives": 8}},
     # training
@@ -162,14 +157,15 @@ LEVERS: dict[str, Change] = {
     "learned anchoring": {},
     "graded steps": {},
     # other non-links, what sketches say in another way (variants.py)
-    "non-links by degree": {},
-    "hard non-links": {},
+    "negatives by degree": {},
+    "hard negatives": {},
     "gates": {},
     "core numbers": {},
     # what the model is surest of, wrongly, teaches it (variants.py)
-    "mined non-links": {"training": {"loss_negatives": 48}},
-    "mined non-links, fewer candidates": {"training": {"loss_negatives": 12}},
+    "mined negatives": {"training": {"loss_negatives": 48}},
+    "mined negatives, fewer candidates": {"training": {"loss_negatives": 12}},
 }
+SMOKE = (BASE, "half batches", "two layers", "momentum", "gates")  # what a smoke run tries
 _SHARES = ("batch_size", "epochs")  # given as shares of what is suggested
 
 
@@ -185,24 +181,24 @@ def changed(base: Change, change: Change, suggested: Any) -> Change:
     return both
 
 
-def opened(data: str, *, bipartite: bool) -> Dataset:
-    """A data set by its name, or a table of links by its path."""
+def opened(data: str, *, bipartite: bool, smoke: bool) -> Dataset:
+    """A data set by its name, or a table of edges by its path."""
     path = Path(data)
     if not path.suffix:
-        return load(data)
+        return common.load_data(data, smoke=smoke)
     return Dataset(path.stem, Graph.from_table(path, bipartite=bipartite), None, "hits@100")
 
 
-def run(data: str, seed: int, lever: str, on: str, *, peer: str, bipartite: bool) -> dict[str, Any]:
-    loaded = opened(data, bipartite=bipartite)
+def run(data: str, seed: int, ablation: str, on: str, *, peer: str, bipartite: bool, smoke: bool) -> dict[str, Any]:
+    loaded = opened(data, bipartite=bipartite, smoke=smoke)
     split = make_split(loaded, "clean" if loaded.parts is None else "official", seed)
     usual = suggest if peer == "yinyan-as-suggested" else ground  # as the method itself does
     suggested = usual(split.graph, len(split.train_targets)).settings
-    base = changed(BASES.get(data, {}), LEVERS[on], suggested)
-    settings = changed(base, LEVERS[lever], suggested)
+    base = changed(BASES.get(data, {}), ABLATIONS[on], suggested)
+    settings = merged(changed(base, ABLATIONS[ablation], suggested), common.SMALL if smoke else {})
     started = time.perf_counter()
     task = Task(split, seed, settings, "cpu")
-    build = variants.VARIANTS.get(lever)
+    build = variants.VARIANTS.get(ablation)
     try:
         outcome = method(peer)(task) if build is None else trained(task, build)
         found, hits = outcome.validation, head(outcome, split)
@@ -212,7 +208,7 @@ def run(data: str, seed: int, lever: str, on: str, *, peer: str, bipartite: bool
         "data": loaded.name,
         "method": peer,
         "seed": seed,
-        "lever": lever,
+        "ablation": ablation,
         "on": on,
         "settings": settings,
         "validation": found,
@@ -230,16 +226,16 @@ def head(outcome: Outcome, split: Split) -> dict[str, float]:
 
 
 def table(rows: list[dict[str, Any]], on: str) -> list[tuple[str, ...]]:
-    """One line a lever: runs, mean, gains over the base on the same splits; diverged ones say so."""
+    """One line a ablation: runs, mean, gains over the base on the same splits; diverged ones say so."""
     rows = [row for row in rows if row.get("on", BASE) == on]
-    diverged = {row["lever"] for row in rows if row["validation"] is None}
-    of = {(row["lever"], row["seed"]): row for row in rows if row["lever"] not in diverged}
-    base = {seed: row for (lever, seed), row in of.items() if lever == BASE}
+    diverged = {row["ablation"] for row in rows if row["validation"] is None}
+    of = {(row["ablation"], row["seed"]): row for row in rows if row["ablation"] not in diverged}
+    base = {seed: row for (ablation, seed), row in of.items() if ablation == BASE}
     lines = []
-    for lever in LEVERS:
-        if lever in diverged:
-            lines.append((lever, "", "diverged", "", "", "", ""))
-        mine = {seed: row for (name, seed), row in of.items() if name == lever}
+    for ablation in ABLATIONS:
+        if ablation in diverged:
+            lines.append((ablation, "", "diverged", "", "", "", ""))
+        mine = {seed: row for (name, seed), row in of.items() if name == ablation}
         if not mine:
             continue
         gains = [row["validation"] - base[seed]["validation"] for seed, row in mine.items() if seed in base]
@@ -252,49 +248,55 @@ def table(rows: list[dict[str, Any]], on: str) -> list[tuple[str, ...]]:
         mean = statistics.mean(row["validation"] for row in mine.values())
         gain, first = (f"{statistics.mean(some):+.4f}" if some else "" for some in (gains, firsts))
         seconds = statistics.mean(row["seconds"] for row in mine.values())
-        lines.append((lever, str(len(mine)), f"{mean:.4f}", gain, error, first, f"{seconds:.0f}"))
+        lines.append((ablation, str(len(mine)), f"{mean:.4f}", gain, error, first, f"{seconds:.0f}"))
     return lines
 
 
 def main() -> None:
     parser = common.parser(__doc__)
-    parser.add_argument("--data", default="cora", help="a data set, or the path of a table of links")
-    parser.add_argument("--bipartite", action="store_true", help="the ends of that table's links are of two kinds")
+    parser.add_argument("--data", default="cora", help="a data set, or the path of a table of edges")
+    parser.add_argument("--bipartite", action="store_true", help="the ends of that table's edges are of two kinds")
     parser.add_argument("--method", default="yinyan", help="whose settings are changed")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--levers", nargs="+", choices=list(LEVERS), default=list(LEVERS), metavar="NAME")
+    parser.add_argument("--ablations", nargs="+", choices=list(ABLATIONS), default=list(ABLATIONS), metavar="NAME")
     parser.add_argument(
-        "--on", choices=list(LEVERS), default=BASE, metavar="NAME", help="the lever that the others add to"
+        "--on", choices=list(ABLATIONS), default=BASE, metavar="NAME", help="the ablation that the others add to"
     )
-    parser.add_argument("--names", action="store_true", help="print the names of the levers")
-    parser.add_argument("--keep", type=Path, default=Path("levers.jsonl"), help="where finished runs are kept")
-    options = parser.parse_args()
+    parser.add_argument("--names", action="store_true", help="print the names of the ablations")
+    parser.add_argument("--keep", type=Path, default=Path("ablations.jsonl"), help="where finished runs are kept")
+    options = common.parsed(parser, seeds=1, ablations=SMOKE, on="sketches of 64", keep=None)
     if options.names:
-        print("\n".join(LEVERS))
+        print("\n".join(ABLATIONS))
         return
-    if "YINYAN_DATA" not in os.environ and not Path(options.data).suffix:
-        parser.error("YINYAN_DATA needs to name the folder that holds the data")
-    torch.set_num_threads(options.threads)
-    lines = options.keep.read_text(encoding="utf-8").splitlines() if options.keep.exists() else []
-    rows = [json.loads(line) for line in lines]
     name = Path(options.data).stem
-    done = {(row["data"], row.get("method", "yinyan"), row["seed"], row["lever"], row.get("on", BASE)) for row in rows}
+    kept = kept_runs(options.keep)
+    done = {
+        (row["data"], row.get("method", "yinyan"), row["seed"], row["ablation"], row.get("on", BASE)) for row in kept
+    }
     for seed in range(FIRST_SEED, FIRST_SEED + options.seeds):
-        for lever in options.levers:
-            if (name, options.method, seed, lever, options.on) not in done:
-                found = run(options.data, seed, lever, options.on, peer=options.method, bipartite=options.bipartite)
-                rows.append(found)
+        for ablation in options.ablations:
+            if (name, options.method, seed, ablation, options.on) in done:
+                continue
+            peer, bipartite = options.method, options.bipartite
+            kept.append(
+                run(options.data, seed, ablation, options.on, peer=peer, bipartite=bipartite, smoke=options.smoke)
+            )
+            if options.keep is not None:
                 with options.keep.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
-    rows = [row for row in rows if (row["data"], row.get("method", "yinyan")) == (name, options.method)]
+                    file.write(json.dumps(kept[-1]) + "\n")
+    rows = [row for row in kept if (row["data"], row.get("method", "yinyan")) == (name, options.method)]
     lines = table(rows, options.on)
     if options.picture:
         bars = {line[0]: float(line[2]) for line in lines if line[1]}
         common.bars(options.picture, bars, title=f"{name}, on '{options.on}'", label="validation", line=None)
-    if options.json:
-        common.print_json(rows)
-        return
-    common.print_table(("lever", "runs", "validation", "gain", "±", "head", "seconds"), lines)
+    header = ("ablation", "runs", "validation", "gain", "±", "head", "seconds")
+    common.report(options, rows, lambda: common.print_table(header, lines))
+
+
+def kept_runs(path: Path | None) -> list[dict[str, Any]]:
+    """Runs that were finished before."""
+    lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 if __name__ == "__main__":

@@ -1,29 +1,27 @@
-"""The same few candidates for every method, compared on validation links of the splits that are reported.
+"""Tuning of peers: the same few candidates for every method, compared on validation links of the reported splits.
 
-    python benchmarks/tuning.py --data cora citeseer --methods yinyan gae optimised-gae ncn ncnc
-    python benchmarks/tuning.py --data lastfm-friends collegemsg --methods gcn     # ten others: there are no features
+python benchmarks/ablations/tuning.py --data cora citeseer --methods yinyan gae optimised-gae ncn ncnc
+python benchmarks/ablations/tuning.py --data lastfm-friends collegemsg --methods gcn   # ten others: no features
 
-Prints one line a candidate, and the best of each method and data set; the recipe `peers` holds what came of it. Test
-links are never scored here.
+Prints the best candidate of each method and data set; the recipe `peers` holds what came of it. Test links are never
+scored here.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from yinyan.datasets import load
-from yinyan.defaults import suggest
+import _path  # noqa: F401
+from lib import common
+from yinyan.evaluation import make_split
 from yinyan.peers import Task, method
 from yinyan.peers.contract import merged
-from yinyan.protocol import make_split
 from yinyan.splits import Split
+from yinyan.training.defaults import suggest
 
 Settings = dict[str, dict[str, Any]]
 
@@ -63,36 +61,46 @@ def without_features(split: Split) -> dict[str, Settings]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = common.parser(__doc__, picture=False, threads=1)
     parser.add_argument("--data", nargs="+", default=["cora", "citeseer"])
     parser.add_argument("--methods", nargs="+", default=["yinyan", "gae", "optimised-gae", "ncn", "ncnc"])
     parser.add_argument("--candidates", nargs="+", help="only these")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("results/tuning.jsonl"), help="finished lines are kept")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    kept = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    found = {(row["data"], row["method"], row["candidate"]): row["validation"] for row in kept}
+    options = common.parsed(parser, data=["cora", "collegemsg"], methods=["gcn"], candidates=["own", "deep"], out=None)
+    found = {(row["data"], row["method"], row["candidate"]): row["validation"] for row in kept_rows(options.out)}
+    best_of = []
     for data in options.data:
-        split = make_split(load(data), "clean", options.seed)
+        split = make_split(common.load_data(data, smoke=options.smoke), "clean", options.seed)
         candidates = without_features(split) if split.graph.features is None else CANDIDATES
         candidates = {name: candidates[name] for name in options.candidates or candidates}
         for name in options.methods:
             for candidate, settings in candidates.items():
                 if (data, name, candidate) in found:
                     continue
+                settings = merged(settings, common.SMALL if options.smoke else {})
                 started = time.perf_counter()
                 score = method(name)(Task(split, options.seed, settings, "cpu")).validation
                 row = {"data": data, "method": name, "candidate": candidate, "validation": score}
                 row["seconds"] = round(time.perf_counter() - started, 1)
-                with options.out.open("a") as lines:
-                    lines.write(json.dumps(row) + "\n")
+                if options.out is not None:
+                    with options.out.open("a") as lines:
+                        lines.write(json.dumps(row) + "\n")
                 print(json.dumps(row), file=sys.stderr, flush=True)
                 found[data, name, candidate] = score
             best = max(candidates, key=lambda c: found[data, name, c])
-            print(f"{data:10} {name:15} {best:36} {found[data, name, best]:.4f}")
+            score = found[data, name, best]
+            best_of.append({"data": data, "method": name, "candidate": best, "validation": score})
+    header = ("data", "method", "best candidate", "validation")
+    common.report(options, best_of, lambda: common.print_table(header, [tuple(row.values()) for row in best_of]))
+
+
+def kept_rows(path: Path | None) -> list[dict[str, Any]]:
+    """Lines that were finished before."""
+    if path is None:
+        return []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 if __name__ == "__main__":

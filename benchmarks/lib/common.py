@@ -1,4 +1,4 @@
-"""What the benchmarks share: interleaved timing, tables, JSON and pictures."""
+"""Options, interleaved timing, tables, JSON and pictures of a benchmark."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ from typing import Any
 
 import torch
 
-from yinyan import native
+from yinyan.datasets import Dataset, load
+from yinyan.native import graph_kernels
+from yinyan.reproduce.stand_ins import stand_in
 
 Task = Callable[[], object]
+
+SMALL: dict[str, dict[str, Any]] = {  # settings of smoke runs
+    "encoder": {"hidden_size": 8, "embedding_size": 8},
+    "decoder": {"width": 8},
+    "training": {"epochs": 2, "evaluate_every": 1, "batch_size": 100, "valid_negatives": 50},
+}
 
 _LOAD_BEFORE = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # running processes in the minute before
 
@@ -76,19 +84,55 @@ class Times:
         }
 
 
-def parser(doc: str | None, *, quick: str | None = None) -> argparse.ArgumentParser:
+def parser(
+    doc: str | None, *, quick: str | None = None, picture: bool = True, threads: int | None = None
+) -> argparse.ArgumentParser:
     """The options that every benchmark has."""
-    made = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
-    add_options(made, quick=quick)
+    made = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(made, quick=quick, picture=picture, threads=threads)
     return made
 
 
-def add_options(to: argparse.ArgumentParser, *, quick: str | None = None) -> None:
+def add_options(
+    to: argparse.ArgumentParser, *, quick: str | None = None, picture: bool = True, threads: int | None = None
+) -> None:
     to.add_argument("--json", action="store_true", help="print JSON and nothing else")
-    to.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the result (needs matplotlib)")
-    to.add_argument("--threads", type=int, default=torch.get_num_threads())
+    to.add_argument("--smoke", action="store_true", help="tiny inputs, seconds: shows that it runs, measures nothing")
+    to.add_argument("--threads", type=int, default=threads or torch.get_num_threads())
+    if picture:
+        to.add_argument("--picture", type=Path, metavar="FILE.png", help="draw the result (needs matplotlib)")
     if quick is not None:
         to.add_argument("--quick", action="store_true", help=quick)
+
+
+def parsed(parser: argparse.ArgumentParser, **smoke: Any) -> argparse.Namespace:
+    """The options as given; with --smoke, these tiny values instead of theirs."""
+    options = parser.parse_args()
+    if options.smoke:
+        vars(options).update(smoke)
+    torch.set_num_threads(options.threads)
+    return options
+
+
+def load_data(name: str, *, smoke: bool) -> Dataset:
+    """A data set from the folder that YINYAN_DATA names, or for a smoke run a small graph of the same kind."""
+    if smoke:
+        return stand_in(name)
+    if "YINYAN_DATA" not in os.environ:
+        raise SystemExit(f"YINYAN_DATA needs to name the folder that holds '{name}'; --smoke needs no data")
+    return load(name)
+
+
+def report(options: argparse.Namespace, result: Any, show: Callable[[], object]) -> None:
+    """Print the result as JSON if asked for, else as `show` does.
+
+    The JSON is made in either case, so that a smoke run finds what cannot be written.
+    """
+    text = json.dumps(result, indent=2)
+    if options.json:
+        sys.stdout.write(text + "\n")
+    else:
+        show()
 
 
 def machine() -> dict[str, Any]:
@@ -96,7 +140,7 @@ def machine() -> dict[str, Any]:
     return {
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "compiled_kernels": native.library() is not None,
+        "compiled_kernels": graph_kernels.library() is not None,
         "processor": _processor(),
         "python": platform.python_version(),
         "load_before": _LOAD_BEFORE,
@@ -106,10 +150,6 @@ def machine() -> dict[str, Any]:
 def peak_gigabytes() -> float:
     """The most memory that this process has held, in GiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-
-
-def print_json(result: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(result, indent=2) + "\n")
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -137,7 +177,7 @@ def print_machine(facts: Mapping[str, Any]) -> None:
 
 
 def bars(path: Path, values: Mapping[str, float], *, title: str, label: str, line: float | None = 1.0) -> None:
-    """One bar a name, with a line at the value where both sides are even."""
+    """One bar per name, with a line at the value where both sides are even."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 0.8 + 0.36 * len(values)), layout="constrained")

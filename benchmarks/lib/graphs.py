@@ -10,7 +10,7 @@ at last: a node's neighbours are strewn over memory, which is the worst case for
 200,000 nodes and 2.5 million links come out with degrees of 25 in the mean, 15 in the median and 2,121 at most; 15 %
 of all ends at the top hundredth of nodes; 293 communities, the largest of 13,039 nodes; 78 % of links within them.
 
-python benchmarks/graphs.py --nodes 200000 --links 2500000    # counts this anew
+python benchmarks/lib/graphs.py --nodes 200000 --links 2500000    # counts this anew
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.ordering import local_order
+from yinyan.graph import Graph
+from yinyan.training.node_order import local_order
 
 DEGREE_EXPONENT = 2.5
 SIZE_EXPONENT = 2.0
@@ -46,6 +47,15 @@ class Synthetic(NamedTuple):
 def synthetic(num_nodes: int, num_links: int, seed: int) -> Tensor:
     """(m, 2) distinct undirected pairs without self pairs."""
     return drawn(num_nodes, num_links, seed).pairs
+
+
+def with_features(num_nodes: int, num_links: int) -> Graph:
+    """A graph with 64 features: a random vector per community, plus noise of three times its length."""
+    made, rng = drawn(num_nodes, num_links, 0), np.random.default_rng(0)
+    community = made.communities.numpy()
+    centres = rng.normal(size=(community.max() + 1, 64))
+    features = (centres[community] + 3.0 * rng.normal(size=(num_nodes, 64))).astype(np.float32)
+    return Graph.from_arrays(made.pairs.numpy(), num_nodes=num_nodes, features=features)
 
 
 def in_local_order(pairs: Tensor, num_nodes: int) -> Tensor:
@@ -155,7 +165,10 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=2_500_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", action="store_true", help="print JSON and nothing else")
+    parser.add_argument("--smoke", action="store_true", help="a tiny graph: shows that it runs")
     options = parser.parse_args()
+    if options.smoke:
+        options.nodes, options.links = 300, 1_500
     started = time.perf_counter()
     graph = drawn(options.nodes, options.links, options.seed)
     seconds = time.perf_counter() - started

@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-import common
-from graphs import in_local_order, synthetic
-from yinyan.descent import LinearLayers
-from yinyan.energy import EnergyTerms, linear_layers
-from yinyan.messages import MessageGraph
+from lib import common
+from lib.graphs import in_local_order, synthetic
+from yinyan.model.energy import EnergyTerms
+from yinyan.model.layer import Layer
+from yinyan.model.messages import MessageGraph
 from yinyan.settings import EncoderSettings
 
 NUM_STEPS, STEP_SIZE, HIDDEN_SHARE = 2, 0.3, 0.1
@@ -51,12 +51,12 @@ class Case:
     def size(self) -> int:
         return self.f.shape[1]
 
-    def layers(self, num_steps: int) -> LinearLayers:
-        return linear_layers(self.terms, STEP_SIZE, num_steps)
+    def layer(self) -> Layer:
+        return Layer.of(self.terms, STEP_SIZE)
 
     def entries(self) -> int:
         """Stored entries of both matrices."""
-        return sum(graph.columns.numel() for graph in self.layers(1).graphs)  # type: ignore[attr-defined]
+        return sum(matrix.columns.numel() for matrix in self.layer().matrices)
 
 
 def settings(size: int, **changes: Any) -> EncoderSettings:

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import common
-from common import Times
-from layer_cases import Case, demand_equal, forward_and_backward, without_gradients
+from lib import common
+from lib.common import Times
+from lib.layer_cases import Case, demand_equal, forward_and_backward, without_gradients
 
 MATMUL = "EdgeIndex.matmul"
 

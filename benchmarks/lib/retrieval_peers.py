@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from yinyan.decoder import Decoder
+from yinyan.model.decoder import Decoder
 
 Peer = Callable[[Tensor, int], np.ndarray]
 

@@ -1,4 +1,4 @@
-"""Other encoders and decoders, tried as levers and not taken into the library: see docs/accuracy.md.
+"""Other encoders and decoders, tried as ablations and not taken into the library: see docs/research/tried.md.
 
 Other ways down the same energy are our encoder with another `_descended`; other non-links, with other `terms`. They
 need an energy without a margin. Two decoders read sketches in another way.
@@ -14,19 +14,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.batches import Pairs
-from yinyan.decoder import HadamardMLP, build_decoder
-from yinyan.descent import descend
-from yinyan.encoder import Encoder
-from yinyan.energy import EnergyTerms, Laplacian, linear_layers
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
-from yinyan.propagation import EdgeStructure, LowRankOperator, inverse_or_zero
+from yinyan.model.decoder import HadamardMLP, build_decoder
+from yinyan.model.descent import descend
+from yinyan.model.encoder import Encoder
+from yinyan.model.energy import EnergyTerms, Laplacian
+from yinyan.model.layer import Layer
+from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import EdgeStructure, LowRankOperator, inverse_or_zero
+from yinyan.model.scoring import Model, Pairs
+from yinyan.model.sketches import NUM_ESTIMATES, SharedStructure, Sketches
 from yinyan.randomness import dropout
 from yinyan.sampling import draw_pairs
 from yinyan.settings import EncoderSettings, Settings
-from yinyan.sketches import NUM_ESTIMATES, SharedStructure, Sketches
-from yinyan.training import Model
 
 Build = Callable[[Settings, Graph], Model]
 
@@ -40,7 +40,7 @@ _CANDIDATES = 4  # non-links drawn for each that is kept as a hard one
 
 def stepped(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
     """One plain step."""
-    return descend(f, linear_layers(terms, step_size, 1), start=y)
+    return descend(f, Layer.of(terms, step_size), 1, start=y)
 
 
 class Momentum(Encoder):
@@ -75,7 +75,7 @@ class Minimum(Encoder):
     """Y = argmin E, by conjugate gradients forward and backward; for K = 0, where E is convex."""
 
     def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
-        if terms.non_links:
+        if terms.negatives:
             raise SystemExit("repulsion can leave the energy without a minimum: set num_negatives = 0")
         still, nothing = replace(terms, repulsion=terms.repulsion.detach()), torch.zeros_like(f)
 
@@ -149,11 +149,8 @@ class GradedSteps(Encoder):
     from what surrounds them."""
 
     def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
-        step, parts = self.step_size(f, f, terms), f.chunk(len(_DEPTHS), dim=1)
-        return torch.cat(
-            [descend(part, linear_layers(terms, step, depth)) for part, depth in zip(parts, _DEPTHS, strict=True)],
-            dim=1,
-        )
+        layer, parts = Layer.of(terms, self.step_size(f, f, terms)), f.chunk(len(_DEPTHS), dim=1)
+        return torch.cat([descend(part, layer, depth) for part, depth in zip(parts, _DEPTHS, strict=True)], dim=1)
 
 
 class DegreeNegatives(Encoder):
@@ -168,7 +165,7 @@ class DegreeNegatives(Encoder):
         core = inverse_or_zero(degrees.sum())[None, None]
         own = -degrees * core[0]  # a node is no partner of its own
         mean = Laplacian((degrees > 0).to(roots.dtype)[:, None] + own[:, None], LowRankOperator(own, roots, core))
-        return replace(links, non_links=(mean,), anchor=inverse_or_zero(2 * degrees)[:, None])
+        return replace(links, negatives=(mean,), anchor=inverse_or_zero(2 * degrees)[:, None])
 
 
 class HardNegatives(Encoder):
@@ -202,7 +199,7 @@ class HardNegatives(Encoder):
         non_links = Laplacian((repelled * scale)[:, None], structure.scaled(None, scale.sqrt()))
         pulled = inverse_or_zero(terms.anchor[:, 0])  # the links' degrees
         anchor = inverse_or_zero(pulled + repelled)[:, None]
-        return replace(terms, non_links=(non_links,), anchor=anchor, repulsion=self.repulsion())
+        return replace(terms, negatives=(non_links,), anchor=anchor, repulsion=self.repulsion())
 
 
 class GatedStructure(SharedStructure):
@@ -324,10 +321,10 @@ VARIANTS: dict[str, Build] = {
     "learned steps": builder(LearnedSteps),
     "learned anchoring": builder(NodeAnchors),
     "graded steps": builder(GradedSteps),
-    "non-links by degree": builder(DegreeNegatives),
-    "hard non-links": builder(HardNegatives),
+    "negatives by degree": builder(DegreeNegatives),
+    "hard negatives": builder(HardNegatives),
     "gates": builder(Encoder, GatedMLP),
     "core numbers": builder(CoreEncoder, CoreMLP),
-    "mined non-links": mining,
-    "mined non-links, fewer candidates": mining,
+    "mined negatives": mining,
+    "mined negatives, fewer candidates": mining,
 }

@@ -1,7 +1,7 @@
 """What layers of the decoder cost at inference: scoring given pairs, and finding the best partners among all.
 
-python benchmarks/depths.py             # 20,000 nodes, 256 dimensions, sketches of 64
-python benchmarks/depths.py --json --picture depths.png
+python benchmarks/speed/decoder_depth.py             # 20,000 nodes, 256 dimensions, sketches of 64
+python benchmarks/speed/decoder_depth.py --json --picture depths.png
 
 Parts take turns, the fastest of five calls counts; ratios are to two layers in the same run, which is what graphs with
 features and few links get. Layers from the third on are normalised and residual, as in what is suggested without
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 
-import common
-from yinyan.decoder import build_decoder
+import _path  # noqa: F401
+from lib import common
+from yinyan.model.decoder import build_decoder
+from yinyan.model.scoring import decode
+from yinyan.model.sketches import sketch_width
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import DecoderSettings
-from yinyan.sketches import sketch_width
-from yinyan.training import decode
 
 DEPTHS = (1, 2, 3, 4)
 REPEATS = 5
@@ -35,15 +36,15 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=256, help="dimensions")
     parser.add_argument("--sketch", type=int, default=64, help="dimensions of sketches")
     parser.add_argument("--pairs", type=int, default=200_000)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = common.parsed(parser, nodes=300, size=16, sketch=8, pairs=500)
     rows = measure(options.nodes, options.size, options.sketch, options.pairs)
     if options.picture:
         bars = {f"{part}, depth {row['depth']}": row[f"{part}_ratio"] for part in ("pairs", "partners") for row in rows}
         common.bars(options.picture, bars, title="Layers of the decoder", label="ratio to two layers")
-    if options.json:
-        common.print_json({"rows": rows} | common.machine())
-        return
+    common.report(options, {"rows": rows} | common.machine(), lambda: show(rows))
+
+
+def show(rows: list[dict[str, Any]]) -> None:
     common.print_machine(common.machine())
     common.print_table(("layers", "pairs, ms", "ratio", "partners, ms", "ratio"), [tuple(row.values()) for row in rows])
 

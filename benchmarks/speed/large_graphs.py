@@ -1,11 +1,11 @@
 """Seconds and peak memory at the size of OGB's largest link graphs, on synthetic ones.
 
-python benchmarks/scale.py embed                   # Citation2's size: 2.9 million nodes, 30.6 million links; T = 3
-python benchmarks/scale.py train --steps 5         # PPA's size: 576,000 nodes, 30.3 million links; T = 2
-python benchmarks/scale.py train                   # a whole epoch: hours on two cores
-python benchmarks/scale.py embed --nodes 29000 --links 306000 --json
+python benchmarks/speed/large_graphs.py embed             # Citation2's size: 2.9 M nodes, 30.6 M edges; T = 3
+python benchmarks/speed/large_graphs.py train --steps 5   # PPA's size: 576,000 nodes, 30.3 M edges; T = 2
+python benchmarks/speed/large_graphs.py train             # a whole epoch: hours on two cores
+python benchmarks/speed/large_graphs.py embed --nodes 29000 --links 306000 --json
 
-embed    The embeddings of all nodes without gradients by yinyan.embedding.embed_all, from given random features of 128
+embed    The embeddings of all nodes without gradients by yinyan.model.embedding.embed_all, from random features of 128
          columns, with one sampled negative graph: drawn, built and used as in a trained model's last pass; --half keeps
          layers and embeddings in bfloat16. `seconds` counts from the features
          and the built message graph to the embeddings; building that graph from pairs is `build_seconds`.
@@ -14,9 +14,9 @@ train    One epoch of yinyan.training.train with learned embeddings of 128 colum
          time is then that of the mean step after the first times the number of steps, which the output says. A
          whole epoch ends with a validation on 10,000 links that were held out.
 
-The graph is that of graphs.py. One process draws it and stores it (--cache, or a temporary folder), another reads and
-measures, so that the drawing does not count. Peak memory is all that this second process ever held, the interpreter,
-torch and the graph included (ru_maxrss).
+The graph is that of lib/graphs.py. One process draws it and stores it (--cache, or a temporary folder), another reads
+and measures, so that the drawing does not count. Peak memory is all that this second process ever held, the
+interpreter, torch and the graph included (ru_maxrss).
 """
 
 from __future__ import annotations
@@ -34,19 +34,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import common
-from graphs import synthetic
-from yinyan.allocation import held_memory
-from yinyan.decoder import build_decoder
-from yinyan.defaults import suggest
-from yinyan.embedding import embed_all
-from yinyan.encoder import Encoder
+import _path  # noqa: F401
+from lib import common
+from lib.graphs import synthetic
 from yinyan.graph import Graph
-from yinyan.messages import MessageGraph
+from yinyan.model.decoder import build_decoder
+from yinyan.model.embedding import embed_all
+from yinyan.model.encoder import Encoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.scoring import Model
+from yinyan.native.allocation import held_memory
 from yinyan.randomness import Streams
 from yinyan.sampling import distinct_pairs
 from yinyan.settings import EncoderSettings
-from yinyan.training import Model, TrainingData, TrainingState, train
+from yinyan.training.data import TrainingData
+from yinyan.training.defaults import suggest
+from yinyan.training.loop import TrainingState, train
 
 SIZES = {"embed": (2_900_000, 30_600_000, 3), "train": (576_000, 30_300_000, 2)}  # nodes, links, T
 CPU, SEED = torch.device("cpu"), 0
@@ -145,40 +148,33 @@ def train_epoch(options: argparse.Namespace, pairs: Tensor) -> dict[str, Any]:
     }
 
 
-def generate(options: argparse.Namespace) -> None:
-    np.save(options.file, synthetic(options.nodes, options.links, SEED).numpy())
-
-
-def child(what: str, options: argparse.Namespace, file: Path) -> str:
-    """What another process of this script prints."""
-    command = [sys.executable, __file__, options.command, f"--part={what}", f"--file={file}"]
+def child(options: argparse.Namespace, file: Path) -> str:
+    """What another process of this script prints, which reads the graph from a file."""
+    command = [sys.executable, __file__, options.command, f"--file={file}"]
     for name in ("nodes", "links", "size", "layers", "threads", "steps", "batch_size"):
         command.append(f"--{name.replace('_', '-')}={getattr(options, name)}")
     command += ["--half"] if options.half else []
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise SystemExit(f"the process that was to {what} ended with {done.returncode}")
+        raise SystemExit(f"the process that measures ended with {done.returncode}")
     return done.stdout
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """The whole benchmark: two processes, one after the other."""
+    """Draw the graph here, measure in another process."""
     with tempfile.TemporaryDirectory() as folder:
         place = options.cache or Path(folder)
         place.mkdir(parents=True, exist_ok=True)
         file = place / f"synthetic-{options.nodes}-{options.links}-{SEED}.npy"
         before = time.perf_counter()
         if not file.exists():
-            child("generate", options, file)
+            np.save(file, synthetic(options.nodes, options.links, SEED).numpy())
         spent = time.perf_counter() - before
-        return json.loads(child("measure", options, file)) | {"generate_seconds": spent}
+        return json.loads(child(options, file)) | {"generate_seconds": spent}
 
 
-def part(options: argparse.Namespace) -> None:
-    """The work of a child."""
-    torch.set_num_threads(options.threads)
-    if options.part == "generate":
-        return generate(options)
+def measure_file(options: argparse.Namespace) -> None:
+    """The work of the child."""
     before = time.perf_counter()
     pairs = torch.from_numpy(np.load(options.file))
     loaded = time.perf_counter() - before
@@ -186,11 +182,11 @@ def part(options: argparse.Namespace) -> None:
         found = (embed if options.command == "embed" else train_epoch)(options, pairs)
     sizes = {name: getattr(options, name) for name in ("nodes", "links", "size", "layers")}
     result = {"command": options.command, **found, "load_seconds": loaded, "peak_gigabytes": common.peak_gigabytes()}
-    common.print_json(result | {"sizes": sizes | {"negatives": 1}} | common.machine())
+    print(json.dumps(result | {"sizes": sizes | {"negatives": 1}} | common.machine()))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, (nodes, links, layers) in SIZES.items():
         command = commands.add_parser(name)
@@ -203,11 +199,10 @@ def main() -> None:
         command.add_argument("--steps", type=int, default=0, help="train: stop after so many and extrapolate")
         command.add_argument("--batch-size", type=int, default=0, help="train: other than suggested")
         command.add_argument("--cache", type=Path, help="a folder that keeps the graph for the next run")
-        command.add_argument("--part", choices=("generate", "measure"), help=argparse.SUPPRESS)
         command.add_argument("--file", type=Path, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.part:
-        part(options)
+    options = common.parsed(parser, nodes=400, links=2_000, size=8)
+    if options.file:
+        measure_file(options)
         return
     result = measure(options)
     if options.picture:
@@ -216,15 +211,16 @@ def main() -> None:
             f"{options.command}: {options.nodes:,} nodes, {options.links:,} links, {result['peak_gigabytes']:.1f} GiB"
         )
         common.bars(options.picture, shown, title=title, label="seconds", line=None)
-    if options.json:
-        common.print_json(result)
-        return
+    common.report(options, result, lambda: show(result))
+
+
+def show(result: dict[str, Any]) -> None:
     common.print_machine(result)
-    print(
-        f"\n{options.nodes:,} nodes, {options.links:,} links, {options.size} dimensions, T = {options.layers}, K = 1\n"
-    )
+    sizes = result["sizes"]
+    shape = f"{sizes['nodes']:,} nodes, {sizes['links']:,} edges, {sizes['size']} dimensions"
+    print(f"\n{shape}, T = {sizes['layers']}, K = 1\n")
     plain = {k: v for k, v in result.items() if isinstance(v, (int, float)) and k.endswith(("seconds", "gigabytes"))}
-    common.print_table((options.command, ""), [(k.replace("_", " "), v) for k, v in plain.items()])
+    common.print_table((result["command"], ""), [(k.replace("_", " "), v) for k, v in plain.items()])
     if result.get("extrapolated"):
         print(
             f"\nExtrapolated: {result['steps_measured']} of {result['steps_an_epoch']:,} steps were run, of "

@@ -1,11 +1,11 @@
 """Milliseconds until a changed link is in the embeddings, beside those of embedding all nodes again.
 
-python benchmarks/refreshing.py            # 200,000 nodes, 2 million links, 64 dimensions
-python benchmarks/refreshing.py --json --picture refreshing.png
-python benchmarks/refreshing.py --tolerance 1e-4   # as the service does: rows_reached are those that moved by more
+python benchmarks/speed/live_updates.py                    # 200,000 nodes, 2 million edges, 64 dimensions
+python benchmarks/speed/live_updates.py --json --picture live-updates.png
+python benchmarks/speed/live_updates.py --tolerance 1e-4   # as in the service: rows_reached moved by more
 
-Random new links are added one at a time to yinyan.refreshing.LiveEmbeddings, which computes only the rows that a change
-reaches; the median and the slowest tenth of 40 are set against yinyan.embedding.embed_all in the same run, with
+Random new links are added one at a time to yinyan.live.embeddings.LiveEmbeddings, which computes the rows that a change
+reaches; the median and the slowest tenth of 40 are set against yinyan.model.embedding.embed_all in the same run, with
 expected and with sampled negatives, for two and three layers.
 """
 
@@ -15,12 +15,13 @@ import statistics
 
 import torch
 
-import common
-from graphs import synthetic
-from yinyan.embedding import embed_all
-from yinyan.encoder import Encoder
-from yinyan.messages import MessageGraph
-from yinyan.refreshing import LiveEmbeddings
+import _path  # noqa: F401
+from lib import common
+from lib.graphs import synthetic
+from yinyan.live.embeddings import LiveEmbeddings
+from yinyan.model.embedding import embed_all
+from yinyan.model.encoder import Encoder
+from yinyan.model.messages import MessageGraph
 from yinyan.sampling import distinct_pairs
 from yinyan.settings import EncoderSettings
 
@@ -33,8 +34,7 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=2_000_000)
     parser.add_argument("--size", type=int, default=64, help="dimensions")
     parser.add_argument("--tolerance", type=float, default=0.0, help="follow a change no further than it moves rows by")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = common.parsed(parser, nodes=300, links=1_500, size=8)
     messages = MessageGraph.from_pairs(synthetic(options.nodes, options.links, 0), options.nodes)
     features = torch.randn(options.nodes, options.size, generator=torch.Generator().manual_seed(0))
     rows = [
@@ -45,9 +45,10 @@ def main() -> None:
     if options.picture:
         ratios = {f"{row['negatives']}, {row['layers']} layers": row["change_over_whole"] for row in rows}
         common.bars(options.picture, ratios, title="One new link", label="its time over that of all nodes")
-    if options.json:
-        common.print_json({"rows": rows} | common.machine())
-        return
+    common.report(options, {"rows": rows} | common.machine(), lambda: show(rows))
+
+
+def show(rows: list[dict[str, object]]) -> None:
     common.print_machine(common.machine())
     common.print_table(tuple(rows[0]), [tuple(row.values()) for row in rows])
 

@@ -1,12 +1,11 @@
 """How long a graph takes to load from CSV, and how much memory it needs at most.
 
-python benchmarks/loading.py --edges 10000000
-python benchmarks/loading.py --edges 1000000 --weights --json
+python benchmarks/speed/loading.py --edges 10000000
+python benchmarks/speed/loading.py --edges 1000000 --weights --json
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
@@ -19,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+
+import _path  # noqa: F401
 
 
 def write_edges(path: Path, num_edges: int, num_nodes: int, *, weights: bool, seed: int = 0) -> None:
@@ -52,30 +53,23 @@ def load(path: str) -> dict[str, float]:
 
 def main() -> None:
     """Write a temporary file, load it in a process of its own and print the figures."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    if sys.argv[1:2] == ["--load"]:  # the child imports nothing else: its peak memory is the loading alone
+        print(json.dumps(load(sys.argv[2])))
+        return
+    from lib import common
+
+    parser = common.parser(__doc__, picture=False)
     parser.add_argument("--edges", type=int, default=10_000_000)
     parser.add_argument("--nodes", type=int, help="default: a tenth of the edges")
     parser.add_argument("--weights", action="store_true", help="add a weight column")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--load", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.load:
-        sys.stdout.write(json.dumps(load(options.load)))
-        return
+    options = common.parsed(parser, edges=2_000)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "edges.csv"
         write_edges(path, options.edges, options.nodes or max(2, options.edges // 10), weights=options.weights)
-        # The child starts afresh, so that its peak memory is the loading alone.
         command = [sys.executable, __file__, "--load", str(path)]
         result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         result = {"rows": options.edges, "file_mib": path.stat().st_size / 2**20, **result}
-    if options.json:
-        sys.stdout.write(json.dumps(result) + "\n")
-        return
-    for name, value in result.items():
-        sys.stdout.write(
-            f"{name:>10}  {value:>14,.2f}\n" if isinstance(value, float) else f"{name:>10}  {value:>14,}\n"
-        )
+    common.report(options, result, lambda: common.print_table(("", "value"), list(result.items())))
 
 
 if __name__ == "__main__":

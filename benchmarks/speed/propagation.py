@@ -1,8 +1,8 @@
 """What a layer, a forward pass and a training step cost beside memory's speed, PyTorch Geometric and plain torch.
 
-python benchmarks/propagation.py --quick                 # 200,000 nodes, 2.5 million links, 128 dimensions; a minute
-python benchmarks/propagation.py --quick --json
-python benchmarks/propagation.py --picture layers.png    # more rounds, and other widths and sizes too
+python benchmarks/speed/propagation.py --quick                 # 200,000 nodes, 2.5 million edges, 128 dimensions
+python benchmarks/speed/propagation.py --quick --json
+python benchmarks/speed/propagation.py --picture layers.png    # more rounds, and other widths and sizes too
 
 All parts take turns in one process, round after round, and ratios are those of the fastest calls; "median" is the
 median of the ratios within the rounds. All is float32 unless said. The graph is that of graphs.py: hubs, communities,
@@ -38,7 +38,6 @@ half_over_layer, embedding_bag_over_layer    The layer on bfloat16 rows, and by 
 
 from __future__ import annotations
 
-import argparse
 import functools
 import math
 import statistics
@@ -51,9 +50,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-import common
-from common import Times
-from layer_cases import (
+import _path  # noqa: F401
+from lib import common
+from lib.common import Times
+from lib.layer_cases import (
     NUM_STEPS,
     STEP_SIZE,
     Case,
@@ -62,11 +62,11 @@ from layer_cases import (
     settings,
     without_gradients,
 )
-from pyg import MATMUL, gcn_finalists, gcn_tasks, ordered_gcn_tasks
-from yinyan.allocation import held_memory
-from yinyan.descent import descend
-from yinyan.encoder import Encoder
-from yinyan.energy import linear_layers
+from lib.pyg import MATMUL, gcn_finalists, gcn_tasks, ordered_gcn_tasks
+from yinyan.model.descent import descend
+from yinyan.model.encoder import Encoder
+from yinyan.model.layer import Layer
+from yinyan.native.allocation import held_memory
 from yinyan.settings import EncoderSettings
 
 HEADLINES = (
@@ -112,32 +112,32 @@ ONCE_IF_QUICK = (
 )
 QUICK_SECONDS = 50  # no round begins that would end later
 ALSO_DRAWN = ("forward_over_ordered_gcn", "forward_expected_over_gcn", "step_over_rewritten_gcn", "half_over_layer")
-STREAM_BYTES = 2**30
+STREAM_BYTES, SMOKE_BYTES = 2**30, 2**20
 
 
 # ours
 
 
 def our_layers(case: Case) -> dict[str, common.Task]:
-    one, several = case.layers(1), case.layers(NUM_STEPS)
+    layer = case.layer()
     half_f, half_y = case.f.bfloat16(), case.y.bfloat16()
     generator = torch.Generator().manual_seed(1)
     repulsion = torch.tensor([0.3])
     uniform = settings(case.size, sampler="global")
-    one_uniform = linear_layers(case.messages.terms(uniform, repulsion, generator), STEP_SIZE, 1)
+    drawn_uniformly = Layer.of(case.messages.terms(uniform, repulsion, generator), STEP_SIZE)
 
     def sampling(chosen: EncoderSettings) -> common.Task:
-        return without_gradients(lambda: case.messages._non_links(chosen, repulsion, generator, None, len(case.hidden)))
+        return without_gradients(lambda: case.messages._negatives(chosen, repulsion, generator, None, len(case.hidden)))
 
     def step() -> Tensor | None:
         f = case.f.detach().requires_grad_()
-        descend(f, several).backward(case.cotangent)
+        descend(f, layer, NUM_STEPS).backward(case.cotangent)
         return f.grad
 
     return {
-        "layer": without_gradients(lambda: descend(case.f, one, start=case.y)),
-        "layer_half": without_gradients(lambda: descend(half_f, one, start=half_y)),
-        "layer_global": without_gradients(lambda: descend(case.f, one_uniform, start=case.y)),
+        "layer": without_gradients(lambda: descend(case.f, layer, 1, start=case.y)),
+        "layer_half": without_gradients(lambda: descend(half_f, layer, 1, start=half_y)),
+        "layer_global": without_gradients(lambda: descend(case.f, drawn_uniformly, 1, start=case.y)),
         "sampling": sampling(settings(case.size)),
         "sampling_global": sampling(uniform),
         "step_given_terms": step,
@@ -166,7 +166,7 @@ def our_encoders(case: Case) -> dict[str, common.Task]:
 
 
 def _given_terms(encoder: Encoder, case: Case) -> Tensor:
-    return descend(encoder.base(case.features, case.terms), case.layers(NUM_STEPS))
+    return descend(encoder.base(case.features, case.terms), case.layer(), NUM_STEPS)
 
 
 # plain torch
@@ -174,9 +174,9 @@ def _given_terms(encoder: Encoder, case: Case) -> Tensor:
 
 def plain_layer(case: Case, multiply: Callable[[int, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
     """The layer as an equation, given the products with the links' and the non-links' matrix."""
-    layers = case.layers(1)
-    pull, push = layers.factors[0], -layers.factors[1]
-    own, base = layers.own, layers.base
+    layer = case.layer()
+    pull, push = layer.factors[0], -layer.factors[1]
+    own, base = layer.own, layer.base
     return lambda y, f: own * y + base * f + pull * multiply(0, y) - push * multiply(1, y)
 
 
@@ -194,7 +194,7 @@ class _Symmetric(torch.autograd.Function):
 
 
 def plain_tasks(case: Case) -> dict[str, common.Task]:
-    n, graphs = case.messages.num_nodes, case.layers(1).graphs
+    n, graphs = case.messages.num_nodes, case.layer().graphs
     matrices = [
         torch.sparse_csr_tensor(g.indptr.long(), g.columns.long(), g.values, (n, n))  # type: ignore[attr-defined]
         for g in graphs
@@ -236,16 +236,24 @@ def plain_tasks(case: Case) -> dict[str, common.Task]:
 # the run
 
 
-def stream_gigabytes_a_second(repeats: int) -> float:
+def stream_gigabytes_a_second(repeats: int, num_bytes: int) -> float:
     """Read and written bytes of a copy, by all threads."""
-    source = torch.ones(STREAM_BYTES // 4)
+    source = torch.ones(num_bytes // 4)
     target = torch.empty_like(source)
     times = Times()
     times.run({"copy": lambda: target.copy_(source)}, repeats)
-    return 2 * STREAM_BYTES / times.least("copy") / 1e9
+    return 2 * num_bytes / times.least("copy") / 1e9
 
 
-def measure(num_nodes: int, num_links: int, size: int, *, repeats: int, deadline: float = math.inf) -> dict[str, Any]:
+def measure(
+    num_nodes: int,
+    num_links: int,
+    size: int,
+    *,
+    repeats: int,
+    deadline: float = math.inf,
+    stream_bytes: int = STREAM_BYTES,
+) -> dict[str, Any]:
     """All parts on one graph; PyG's variants are compared, and what is slowest is timed, on a smaller one."""
     small = Case.make(max(100, num_nodes // SMALLER), max(500, num_links // SMALLER), size, seed=0)
     finalists, small_times = gcn_finalists(small)
@@ -255,7 +263,7 @@ def measure(num_nodes: int, num_links: int, size: int, *, repeats: int, deadline
     small_times.run({name: tasks[name] for name in ("step_given_terms", "scatter_step")}, 2, warm_up=0)
 
     case = Case.make(num_nodes, num_links, size, seed=0)
-    bandwidth = [stream_gigabytes_a_second(3)]
+    bandwidth = [stream_gigabytes_a_second(3, stream_bytes)]
     tasks = our_layers(case) | our_encoders(case) | plain_tasks(case) | gcn_tasks(case, finalists)
     tasks.pop("scatter_step")
     tasks |= ordered_gcn_tasks(case, finalists)
@@ -269,7 +277,7 @@ def measure(num_nodes: int, num_links: int, size: int, *, repeats: int, deadline
     else:
         times.run(slow, 3, warm_up=0)
         times.run(tasks, repeats)
-    bandwidth.append(stream_gigabytes_a_second(3))
+    bandwidth.append(stream_gigabytes_a_second(3, stream_bytes))
     return _summary(case, times, small, small_times, max(bandwidth))
 
 
@@ -336,18 +344,19 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--links", type=int, default=2_500_000)
     parser.add_argument("--size", type=int, default=128, help="dimensions")
-    options: argparse.Namespace = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = common.parsed(parser, nodes=400, links=2_000, size=8)
     warnings.filterwarnings("ignore", message="Sparse (CSR tensor support is in beta|invariant checks)")
     started = time.perf_counter()
     n, m, d = options.nodes, options.links, options.size
     deadline = started + QUICK_SECONDS if options.quick else math.inf
     others = []
     with held_memory():  # as in training, and for all alike
-        result = measure(n, m, d, repeats=5 if options.quick else 9, deadline=deadline)
+        repeats = 2 if options.smoke else 5 if options.quick else 9
+        copied = SMOKE_BYTES if options.smoke else STREAM_BYTES
+        result = measure(n, m, d, repeats=repeats, deadline=deadline, stream_bytes=copied)
         if not options.quick:
             shapes = [(n, m, d // 2), (n, m, 2 * d), (n // 10, m // 10, d)]
-            others = [measure(*shape, repeats=5) for shape in shapes]
+            others = [measure(*shape, repeats=min(5, repeats), stream_bytes=copied) for shape in shapes]
     result |= common.machine() | {"seconds": time.perf_counter() - started, "peak_gigabytes": common.peak_gigabytes()}
     if others:
         result["other_sizes"] = others
@@ -355,9 +364,10 @@ def main() -> None:
         ratios = {name: result[name] for name in (*HEADLINES, *ALSO_DRAWN)}
         title = f"{n:,} nodes, {m:,} links, {d} dimensions, {result['threads']} threads"
         common.bars(options.picture, ratios, title=title, label="time of the first over time of the second")
-    if options.json:
-        common.print_json(result)
-        return
+    common.report(options, result, lambda: show_all(result, others))
+
+
+def show_all(result: dict[str, Any], others: list[dict[str, Any]]) -> None:
     common.print_machine(result)
     for each in (result, *others):
         show(each)

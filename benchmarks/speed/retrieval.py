@@ -1,9 +1,9 @@
 """Top-k among many nodes: exact, by Flashlight and by MIPS, beside a torch loop and PyG's index, on trained embeddings.
 
-python benchmarks/retrieval.py --quick --json            # 200,000 nodes, within two minutes
-python benchmarks/retrieval.py --nodes 1000000           # one size; --cache keeps models for the next time
-python benchmarks/retrieval.py --picture retrieval.png   # 10^4 to 3·10^6 nodes, and curves of recall and time
-python benchmarks/retrieval.py --sketch-size 64 --nodes 200000
+python benchmarks/speed/retrieval.py --quick --json            # 200,000 nodes, within two minutes
+python benchmarks/speed/retrieval.py --nodes 1000000           # one size; --cache keeps models for the next time
+python benchmarks/speed/retrieval.py --picture retrieval.png   # 10^4 to 3·10^6 nodes, and curves of recall and time
+python benchmarks/speed/retrieval.py --sketch-size 64 --nodes 200000
 
 Embeddings of 128 dimensions from trained.py, a HadamardMLP of width 128 and a dot decoder, k = 100, known links not
 excluded. Recall is against exact on nodes that had no part in choosing an index's effort. Times are a node's, the least
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
-import common
-from retrieval_peers import Peer, faiss_lists, pyg_approximate, pyg_flat, torch_loop
-from trained import Trained, trained
+import _path  # noqa: F401
+from lib import common
+from lib.retrieval_peers import Peer, faiss_lists, pyg_approximate, pyg_flat, torch_loop
+from lib.trained import Trained, trained
 from yinyan import Graph
 from yinyan.retrieval.budgets import Budget, ladder, recall_of
 from yinyan.retrieval.exact import ExactSearch
@@ -39,6 +39,7 @@ from yinyan.retrieval.snapshot import Snapshot
 
 K = 100
 BATCH = 256
+EPOCHS = 4  # of the models' training
 SIZES = (10_000, 100_000, 1_000_000, 3_000_000)
 
 
@@ -50,26 +51,30 @@ def main() -> None:
     parser.add_argument("--recall", type=float, default=0.995, help="asked of Flashlight; MIPS is asked for .97")
     parser.add_argument("--faiss", action="store_true", help="also lists by faiss, where MIPS is measured")
     parser.add_argument("--curves", action="store_true", help="also recall and time of every effort")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    sizes = [200_000] if options.quick else options.nodes or list(SIZES)
+    options = common.parsed(parser, nodes=[400, 500], curves=True)
+    sizes = [200_000] if options.quick and not options.smoke else options.nodes or list(SIZES)
     with tempfile.TemporaryDirectory() as folder:
         cache = options.cache or Path(folder)
         wanted = options.curves or options.picture is not None
+        epochs = 1 if options.smoke else EPOCHS
         results = [
-            measure(n, cache, options.sketch_size, options.recall, curves=wanted, faiss=options.faiss) for n in sizes
+            measure(n, cache, options.sketch_size, options.recall, epochs, curves=wanted, faiss=options.faiss)
+            for n in sizes
         ]
     figures = {"growth_exponent": growth(results)} if len(results) > 1 else {}
     if options.picture:
         draw(options.picture, results)
-    if options.json:
-        own = {name: results[-1][name] for name in HEADLINES if name in results[-1]}
-        common.print_json(own | figures | {"sizes": results} | common.machine())
-        return
+    own = {name: results[-1][name] for name in HEADLINES if name in results[-1]}
+    report = own | figures | {"sizes": results} | common.machine()
+    common.report(options, report, lambda: show(results, figures))
+
+
+def show(results: Sequence[dict[str, Any]], figures: dict[str, float]) -> None:
     common.print_machine(common.machine())
+    sizes = [result["nodes"] for result in results]
     names = [name for name in results[0] if not name.endswith("curve")]
     common.print_table(["", *map(str, sizes)], [[name, *(r.get(name) for r in results)] for name in names])
-    print("\nNodes a second, k = 100:")
+    print("\nNodes per second, k = 100:")
     rates = {"torch loop": "flashlight_loop_ms", "exact": "flashlight_exact_ms", "Flashlight": "flashlight_ms"}
     rates |= {"dot, torch loop": "mips_loop_ms", "dot, exact": "mips_exact_ms", "dot, MIPS": "mips_ms"}
     rates |= {"dot, PyG's MIPS, exact": "pyg_flat_ms", "dot, PyG's MIPS, approximate": "pyg_ms"}
@@ -82,12 +87,14 @@ def main() -> None:
 HEADLINES = ("exact_over_loop", "flashlight_over_exact", "flashlight_recall", "mips_over_exact", "mips_recall")
 
 
-def measure(n: int, cache: Path, sketch_size: int, recall: float, *, curves: bool, faiss: bool) -> dict[str, Any]:
+def measure(
+    n: int, cache: Path, sketch_size: int, recall: float, epochs: int, *, curves: bool, faiss: bool
+) -> dict[str, Any]:
     found: dict[str, Any] = {"nodes": n}
     for kind, decoder in (("flashlight", "hadamard"), ("mips", "dot")):
         if kind == "mips" and sketch_size:
             continue
-        model = trained(n, decoder, cache, sketch_size=sketch_size)
+        model = trained(n, decoder, cache, epochs=epochs, sketch_size=sketch_size)
         index, seconds = built(
             kind, model, recall if kind == "flashlight" else 0.97, cache / f"{kind}-{n}-{sketch_size}"
         )

@@ -1,8 +1,8 @@
 """How a training step's time grows with nodes, links, dimensions, layers and negative graphs.
 
-python benchmarks/growth.py                       # up to 30 million links; an hour or so on two cores
-python benchmarks/growth.py --quick               # up to 3 million links; some minutes
-python benchmarks/growth.py --quick --json --picture growth.png
+python benchmarks/speed/scaling.py                       # up to 30 million links; an hour or so on two cores
+python benchmarks/speed/scaling.py --quick               # up to 3 million links; some minutes
+python benchmarks/speed/scaling.py --quick --json --picture growth.png
 
 Measured is the encoder's forward and backward pass as in a training step: a tenth of the links hidden, degrees and
 values computed anew, K negative graphs drawn and built, one linear layer, T layers, learned repulsion, and the
@@ -31,12 +31,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import common
-from common import Times
-from graphs import in_local_order, synthetic
-from yinyan.allocation import held_memory
-from yinyan.encoder import Encoder
-from yinyan.messages import MessageGraph
+import _path  # noqa: F401
+from lib import common
+from lib.common import Times
+from lib.graphs import in_local_order, synthetic
+from yinyan.model.encoder import Encoder
+from yinyan.model.messages import MessageGraph
+from yinyan.native.allocation import held_memory
 from yinyan.settings import EncoderSettings
 
 
@@ -142,10 +143,9 @@ def scaled(shape: Shape, scale: float) -> Shape:
 def main() -> None:
     parser = common.parser(__doc__, quick=f"stop at {QUICK_UP_TO:,} links, with few rounds and three sizes a sweep")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies nodes and links, to try the script")
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = common.parsed(parser, scale=0.01, quick=True)
     started = time.perf_counter()
-    repeats = 3 if options.quick else 5
+    repeats = 1 if options.smoke else 3 if options.quick else 5
     links = [round(m * options.scale) for m in PER_EDGE if not options.quick or m <= QUICK_UP_TO]
     sweeps = {}
     with held_memory():  # as in training
@@ -165,16 +165,13 @@ def main() -> None:
     }
     if options.picture:
         panels = {
-            f"{name}: exponent {found['exponent']:.2f}": (found["sizes"], found["seconds"], name, "seconds a step")
+            f"{name}: exponent {found['exponent']:.2f}": (found["sizes"], found["seconds"], name, "seconds per step")
             for name, found in sweeps.items()
         }
         each = [1e9 * value for value in headline["seconds_per_link_and_dimension"]]
         title = f"mean degree {DEGREE}: spread {headline['per_edge_spread']:.2f}"
-        common.curves(options.picture, panels | {title: (links, each, "links", "ns a link and dimension")})
-    if options.json:
-        common.print_json(result)
-        return
-    show(result)
+        common.curves(options.picture, panels | {title: (links, each, "links", "ns per edge and dimension")})
+    common.report(options, result, lambda: show(result))
 
 
 def show(result: dict[str, Any]) -> None:
@@ -187,13 +184,13 @@ def show(result: dict[str, Any]) -> None:
             found["links"], found["seconds"], found["seconds_per_link_and_dimension"], strict=True
         )
     ]
-    common.print_table(("links", "s a step", f"ns a link and dimension (d = {found['dimensions']})"), rows)
+    common.print_table(("edges", "s per step", f"ns per edge and dimension (d = {found['dimensions']})"), rows)
     print(f"per_edge_spread {found['per_edge_spread']:.2f}, last step {found['per_edge_last_step']:.2f}\n")
     rows = [
         (name, " ".join(f"{s:,}" for s in row["sizes"]), " ".join(f"{s:.3g}" for s in row["seconds"]), row["exponent"])
         for name, row in result["sweeps"].items()
     ]
-    common.print_table(("growing", "sizes", "s a step", "exponent"), rows)
+    common.print_table(("growing", "sizes", "s per step", "exponent"), rows)
     print(f"\n{result['total_seconds']:.0f} seconds, {result['peak_gigabytes']:.1f} GiB at most")
 
 

@@ -1,8 +1,8 @@
-"""Requests a second, p50 and p99 of the service at rising concurrency, beside a bare FastAPI route.
+"""Requests per second, p50 and p99 of the service at rising concurrency, beside a bare FastAPI route.
 
-python benchmarks/service.py                       # 200,000 nodes: exact and flashlight index against the floor
-python benchmarks/service.py --quick --json        # 5,000 nodes, short rounds
-python benchmarks/service.py --soak 10             # ten minutes of mixed reads and writes at saturation
+python benchmarks/speed/service.py                       # 200,000 nodes: exact and flashlight index against the floor
+python benchmarks/speed/service.py --quick --json        # 5,000 nodes, short rounds
+python benchmarks/speed/service.py --soak 10             # ten minutes of mixed reads and writes at saturation
 
 Everything runs on this machine over loopback: the service (`yinyan serve`, one process), the floor (a FastAPI route
 that answers a constant, under the same server) and the load generator, each in a process of its own. The generator
@@ -12,10 +12,8 @@ service take turns. The model's weights are learned for some steps on a part of 
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -32,45 +30,47 @@ from urllib.request import urlopen
 import numpy as np
 import torch
 
-import common
-from graphs import drawn
+import _path  # noqa: F401
+from lib import common
+from lib.graphs import drawn
 from yinyan import Graph, LinkPredictor
-from yinyan.fitting import build_model, embed_graph
+from yinyan.model.fitted import build_model, embed_graph
+from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.store import save_model
-from yinyan.tensors import feature_tensor, message_graph
 
 SIZE, DEGREE, LEARNED_ON = 128, 21, 20_000
-CONCURRENCY = (1, 4, 16, 48)
-CHANGED = 500  # links that writes add and remove
-OVERLOAD = 256
+LIB = Path(__file__).parents[1] / "lib"
 
 
 def main() -> None:
-    if len(sys.argv) > 1 and sys.argv[1] == "generate":
-        print(json.dumps(asyncio.run(generate(json.loads(sys.argv[2])))))
-        return
-    if len(sys.argv) > 1 and sys.argv[1] == "floor":
-        floor(int(sys.argv[2]))
-        return
-    parser = common.parser(__doc__, quick="5,000 nodes and rounds of one second")
+    parser = common.parser(__doc__, quick="5,000 nodes and rounds of one second", picture=False)
     parser.add_argument("--nodes", type=int, default=200_000)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each round")
     parser.add_argument("--index", default="exact,flashlight", help="kinds, with commas")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="only mixed reads and writes for so long")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "yinyan-service-benchmark")
-    options = parser.parse_args()
-    if options.quick:
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 48], help="open connections")
+    parser.add_argument("--overload", type=int, default=256, help="open connections of the overload")
+    options = common.parsed(parser, nodes=300, seconds=0.2, index="exact", concurrency=[2], overload=4)
+    if options.quick and not options.smoke:
         options.nodes, options.seconds = 5_000, 1.0
-    model = trained_model(options.nodes, options.cache)
+    with tempfile.TemporaryDirectory() as folder:
+        result = measured(options, Path(folder) if options.smoke else options.cache)
+    common.report(options, result | common.machine(), lambda: show(result))
+
+
+def measured(options: Any, cache: Path) -> dict[str, Any]:
+    model = trained_model(options.nodes, cache)
     result: dict[str, Any] = {"nodes": options.nodes}
     if options.soak:
         kind = options.index.split(",")[-1]
         result["soak"] = soak(model, options.nodes, kind, options.soak)
     else:
         result["rows"] = [row for kind in options.index.split(",") for row in measure(model, kind, options)]
-    if options.json:
-        common.print_json(result | common.machine())
-        return
+    return result
+
+
+def show(result: dict[str, Any]) -> None:
     common.print_machine(common.machine())
     for rows in (result.get("rows"), result.get("soak", {}).get("minutes")):
         if rows:
@@ -117,20 +117,6 @@ def _graph(num_nodes: int) -> Graph:
 # -- servers --------------------------------------------------------------------------------------------------
 
 
-def floor(port: int) -> None:
-    """A bare FastAPI route."""
-    import uvicorn
-    from fastapi import FastAPI
-
-    app = FastAPI()
-
-    @app.get("/floor")
-    async def constant() -> dict[str, str]:
-        return {"status": "ok"}
-
-    uvicorn.run(app, port=port, log_level="warning", access_log=False, ws="none")
-
-
 @contextmanager
 def running(*command: str, port: int, path: str) -> Iterator[subprocess.Popen[bytes]]:
     """A server in a process of its own, ended at the end."""
@@ -170,82 +156,9 @@ def free_port() -> int:
 def load(port: int, kind: str, concurrency: int, seconds: float, nodes: int, seed: int = 0) -> dict[str, Any]:
     """What a generator in a process of its own measures."""
     plan = {"port": port, "kind": kind, "concurrency": concurrency, "seconds": seconds, "nodes": nodes, "seed": seed}
-    command = [sys.executable, __file__, "generate", json.dumps(plan)]
+    command = [sys.executable, str(LIB / "load_generator.py"), json.dumps(plan)]
     found: dict[str, Any] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     return found
-
-
-async def generate(plan: dict[str, Any]) -> dict[str, Any]:
-    stop = time.perf_counter() + plan["seconds"]
-    seen: list[tuple[int, float, str]] = []
-    errors: list[str] = []
-
-    async def connection(number: int) -> None:
-        chance = random.Random(plan["seed"] * 10_007 + number)
-        reader, writer = await asyncio.open_connection("127.0.0.1", plan["port"])
-        try:
-            while time.perf_counter() < stop:
-                what, request = _request(plan["kind"], plan["nodes"], chance)
-                started = time.perf_counter()
-                writer.write(request)
-                head = await reader.readuntil(b"\r\n\r\n")
-                length = int(head.lower().split(b"content-length:")[1].split(b"\r\n")[0])
-                await reader.readexactly(length)
-                seen.append((int(head[9:12]), time.perf_counter() - started, what))
-        except (OSError, asyncio.IncompleteReadError, IndexError) as error:
-            errors.append(repr(error))
-        finally:
-            writer.close()
-
-    began = time.perf_counter()
-    await asyncio.gather(*(connection(number) for number in range(plan["concurrency"])))
-    spent = time.perf_counter() - began
-    return {"spent": spent, "errors": errors[:3], "num_errors": len(errors), **_summary(seen, spent)}
-
-
-def _summary(seen: list[tuple[int, float, str]], spent: float) -> dict[str, Any]:
-    def quantiles(times: list[float]) -> dict[str, float | None]:
-        if not times:
-            return {"p50": None, "p99": None}
-        return {f"p{q}": round(1e3 * float(np.percentile(times, q)), 3) for q in (50, 99)}
-
-    good = [t for status, t, _ in seen if status == 200]
-    refused = [t for status, t, _ in seen if status == 503]
-    statuses = {str(status): sum(s == status for s, _, _ in seen) for status in sorted({s for s, _, _ in seen})}
-    by_kind = {what: quantiles([t for s, t, w in seen if w == what and s == 200]) for what in {w for _, _, w in seen}}
-    return {
-        "requests_per_second": round(len(good) / spent, 1),
-        **quantiles(good),
-        "statuses": statuses,
-        "refused": quantiles(refused),
-        "by_kind": by_kind,
-    }
-
-
-def _request(kind: str, nodes: int, chance: random.Random) -> tuple[str, bytes]:
-    def node() -> str:
-        return f"n{chance.randrange(nodes)}"
-
-    what = kind
-    if kind == "mixed":
-        what = chance.choices(("recommend", "score", "node", "write", "search"), (70, 12, 8, 5, 5))[0]
-    if what == "floor":
-        return what, b"GET /floor HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    if what == "node":
-        return what, f"GET /v1/nodes/{node()}?limit=20 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
-    if what == "search":
-        return what, f"GET /v1/nodes?query={node()[:-1]} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
-    changed = chance.randrange(CHANGED)  # links that come and go, so that removals find something
-    link = [f"n{changed}", f"n{nodes - 1 - changed}"]
-    bodies: dict[str, tuple[str, str, Any]] = {
-        "recommend": ("POST", "recommend", {"nodes": [node()], "k": 10}),
-        "score": ("POST", "score", {"pairs": [[node(), node()] for _ in range(10)]}),
-        "write": (chance.choice(("POST", "DELETE")), "edges", {"edges": [link]}),
-    }
-    method, route, content = bodies[what]
-    body = json.dumps(content).encode()
-    head = f"{method} /v1/{route} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
-    return what, f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 # -- measurements ---------------------------------------------------------------------------------------------
@@ -255,20 +168,21 @@ def measure(model: Path, kind: str, options: Any) -> list[dict[str, Any]]:
     ports = free_port(), free_port()
     rows = []
     with (
-        running(sys.executable, __file__, "floor", str(ports[0]), port=ports[0], path="/floor"),
+        running(sys.executable, str(LIB / "bare_service.py"), str(ports[0]), port=ports[0], path="/floor"),
         served(model, kind, ports[1]) as process,
     ):
-        load(ports[1], "recommend", 2, 1.0, options.nodes)  # warm
-        for concurrency in CONCURRENCY:
+        load(ports[1], "recommend", 2, min(1.0, options.seconds), options.nodes)  # warm
+        for concurrency in options.concurrency:
             least = load(ports[0], "floor", concurrency, options.seconds, options.nodes)
             ours = load(ports[1], "recommend", concurrency, options.seconds, options.nodes, concurrency)
             rows.append(_row(kind, "top-10", concurrency, ours, least))
-        over = load(ports[1], "recommend", OVERLOAD, options.seconds, options.nodes, 7)
-        rows.append(_row(kind, "overload", OVERLOAD, over, None))
+        over = load(ports[1], "recommend", options.overload, options.seconds, options.nodes, 7)
+        rows.append(_row(kind, "overload", options.overload, over, None))
         write = load(ports[1], "write", 1, options.seconds, options.nodes, 9)
         rows.append(_row(kind, "write", 1, write, None))
-        after = load(ports[1], "recommend", CONCURRENCY[1], options.seconds, options.nodes, 11)
-        rows.append(_row(kind, "top-10 after writes", CONCURRENCY[1], after, None))
+        usual = options.concurrency[min(1, len(options.concurrency) - 1)]
+        after = load(ports[1], "recommend", usual, options.seconds, options.nodes, 11)
+        rows.append(_row(kind, "top-10 after writes", usual, after, None))
         rows[-1]["rss_mb"] = resident(process.pid)
     return rows
 

@@ -1,7 +1,7 @@
 """What sketches cost at inference: embedding all nodes, scoring pairs, and bytes a node.
 
-python benchmarks/sketches.py            # 100,000 nodes, 1 million links, 256 dimensions
-python benchmarks/sketches.py --json --picture sketches.png
+python benchmarks/speed/sketches.py            # 100,000 nodes, 1 million links, 256 dimensions
+python benchmarks/speed/sketches.py --json --picture sketches.png
 
 Parts take turns, the fastest of five calls counts; ratios are to the model without sketches in the same run. Scored are
 200,000 random pairs of stored rows by a HadamardMLP of two layers.
@@ -13,15 +13,16 @@ from typing import Any
 
 import torch
 
-import common
-from graphs import in_local_order, synthetic
-from yinyan.allocation import held_memory
-from yinyan.decoder import build_decoder
-from yinyan.embedding import embed_all
-from yinyan.encoder import Encoder
-from yinyan.messages import MessageGraph
+import _path  # noqa: F401
+from lib import common
+from lib.graphs import in_local_order, synthetic
+from yinyan.model.decoder import build_decoder
+from yinyan.model.embedding import embed_all
+from yinyan.model.encoder import Encoder
+from yinyan.model.messages import MessageGraph
+from yinyan.model.scoring import decode
+from yinyan.native.allocation import held_memory
 from yinyan.settings import DecoderSettings, EncoderSettings
-from yinyan.training import decode
 
 SIZES = (0, 32, 64, 128, 256)
 REPEATS = 5
@@ -34,8 +35,7 @@ def main() -> None:
     parser.add_argument("--links", type=int, default=1_000_000)
     parser.add_argument("--size", type=int, default=256, help="dimensions")
     parser.add_argument("--pairs", type=int, default=200_000)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
+    options = common.parsed(parser, nodes=300, links=1_500, size=16, pairs=500)
     with held_memory():
         rows = measure(options.nodes, options.links, options.size, options.pairs)
     if options.picture:
@@ -43,11 +43,12 @@ def main() -> None:
             f"{name}, sketch {row['sketch']}": row[f"{name}_ratio"] for name in PARTS for row in rows if row["sketch"]
         }
         common.bars(options.picture, bars, title="With sketches", label="ratio to the model without")
-    if options.json:
-        common.print_json({"rows": rows} | common.machine())
-        return
+    common.report(options, {"rows": rows} | common.machine(), lambda: show(rows))
+
+
+def show(rows: list[dict[str, Any]]) -> None:
     common.print_machine(common.machine())
-    names = ("sketch", "embed, ms", "ratio", "score, ms", "ratio", "bytes a node", "ratio")
+    names = ("sketch", "embed, ms", "ratio", "score, ms", "ratio", "bytes per node", "ratio")
     common.print_table(names, [tuple(row.values()) for row in rows])
 
 

@@ -1,8 +1,8 @@
 """A whole training on Cora: ours against the same model as one would write it with PyTorch Geometric.
 
-YINYAN_DATA=/data python benchmarks/training.py             # defaults for the graph, 150 epochs each
-YINYAN_DATA=/data python benchmarks/training.py --quick     # 15 epochs each
-YINYAN_DATA=/data python benchmarks/training.py --json --picture training.png
+YINYAN_DATA=/data python benchmarks/speed/training.py             # defaults for the graph, 150 epochs each
+YINYAN_DATA=/data python benchmarks/speed/training.py --quick     # 15 epochs each
+YINYAN_DATA=/data python benchmarks/speed/training.py --json --picture training.png
 
 Protocol clean, seed 0; test links are never looked at. Both sides run a fixed number of epochs, so that luck with early
 stopping does not count; where patience would have ended each is printed beside. Settings are those that yinyan
@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import os
 import time
 from typing import Any
 
@@ -39,17 +38,18 @@ from torch_geometric.nn import MessagePassing
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import degree, negative_sampling
 
-import common
-from yinyan.datasets import load
-from yinyan.defaults import suggest
-from yinyan.fitting import build_model
+import _path  # noqa: F401
+from lib import common
+from yinyan.evaluation import make_split
 from yinyan.metrics import hits_at_rate, roc_auc
-from yinyan.protocol import make_split
+from yinyan.model.fitted import build_model
+from yinyan.model.scoring import Model
 from yinyan.randomness import Streams
 from yinyan.settings import Settings
 from yinyan.splits import Split
-from yinyan.tensors import training_data
-from yinyan.training import Model, TrainingData, learning_rate, train
+from yinyan.training.data import TrainingData, training_data
+from yinyan.training.defaults import suggest
+from yinyan.training.loop import learning_rate, train
 
 CPU = torch.device("cpu")
 SEED = 0
@@ -241,12 +241,9 @@ def main() -> None:
     parser.add_argument("--data", default="cora")
     parser.add_argument("--epochs", type=int, help="another number than the suggested one")
     parser.add_argument("--repeats", type=int, default=2, help="runs of each side, taking turns")
-    options = parser.parse_args()
-    if "YINYAN_DATA" not in os.environ:
-        parser.error("YINYAN_DATA needs to name the folder that holds the data")
-    torch.set_num_threads(options.threads)
+    options = common.parsed(parser, epochs=2)
     started = time.perf_counter()
-    split = make_split(load(options.data), "clean", SEED)
+    split = make_split(common.load_data(options.data, smoke=options.smoke), "clean", SEED)
     suggested = suggest(split.graph, len(split.train_targets)).settings
     patience = suggested.training.patience
     epochs = options.epochs or (15 if options.quick else suggested.training.epochs)
@@ -303,18 +300,20 @@ def main() -> None:
         seconds = {name: row["seconds"] for name, row in rows.items()}
         title = f"{options.data}: {epochs} epochs, {result['threads']} threads"
         common.bars(options.picture, seconds, title=title, label="seconds", line=None)
-    if options.json:
-        common.print_json(result)
-        return
+    common.report(options, result, lambda: show(result))
+
+
+def show(result: dict[str, Any]) -> None:
     common.print_machine(result)
     print(
-        f"\n{options.data}, {epochs} epochs each, a fixed number; early stopping would have come where the table says\n"
+        f"\n{result['data']}, {result['epochs']} epochs each, a fixed number; "
+        "early stopping would have come where the table says\n"
     )
-    header = ("", "seconds", "s an epoch", "best valid AUC", "best valid Hits@10%", "would stop at")
-    common.print_table(header, [(name, *row.values()) for name, row in rows.items()])
+    header = ("", "seconds", "s per epoch", "best valid AUC", "best valid Hits@10%", "would stop at")
+    common.print_table(header, [(name, *row.values()) for name, row in result["runs"].items()])
     print()
     medians = result["median_ratios"]
-    common.print_table(("ratio", "of minima", "median"), [(k, v, medians[k]) for k, v in ratios.items()])
+    common.print_table(("ratio", "of minima", "median"), [(k, result[k], v) for k, v in medians.items()])
 
 
 if __name__ == "__main__":
