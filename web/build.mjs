@@ -1,4 +1,4 @@
-// Bundles the page: `node build.mjs [--out DIRECTORY]`, by default into the Python package.
+// Bundles the pages: `node build.mjs [--out DIRECTORY]`, by default into the Python package.
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -7,36 +7,54 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const flag = process.argv.indexOf("--out");
-const out = flag > 0 ? process.argv[flag + 1] : join(here, "..", "src", "yinyan", "service", "static");
-const assets = join(out, "assets");
+const out = flag > 0 ? process.argv[flag + 1] : join(here, "..", "src", "yinyan");
+const explorer = join(out, "service", "static");
+const reporting = join(out, "reporting");
 
-const result = await build({
-  absWorkingDir: here, // the same bytes from any directory
-  entryPoints: { explorer: "src/main.ts", "explorer-style": "src/style/index.css" },
-  outdir: assets,
-  entryNames: "[name]",
-  bundle: true,
-  minify: true,
-  format: "esm",
-  target: ["es2022", "chrome111", "firefox115", "safari16.4"],
-  charset: "utf8",
-  legalComments: "none",
-  write: false,
-});
-
-await rm(out, { recursive: true, force: true });
-await mkdir(assets, { recursive: true });
-let page = await readFile(join(here, "src", "index.html"), "utf8");
-for (const file of result.outputFiles) {
-  const name = file.path.split("/").at(-1).replace("explorer-style.css", "explorer.css");
-  await writeFile(join(assets, name), file.contents);
-  // a new build has new addresses, so that no cache can mix two of them
-  const digest = createHash("sha256").update(file.contents).digest("hex").slice(0, 12);
-  page = page.replace(`assets/${name}`, `assets/${name}?v=${digest}`);
+/** The bundle of one source, as text. */
+async function bundled(source, format) {
+  const result = await build({
+    absWorkingDir: here, // the same bytes from any directory
+    entryPoints: [source],
+    bundle: true,
+    minify: true,
+    format,
+    target: ["es2022", "chrome111", "firefox115", "safari16.4"],
+    charset: "utf8",
+    legalComments: "none",
+    write: false,
+  });
+  return result.outputFiles[0].text;
 }
-await writeFile(join(assets, "mark.svg"), await readFile(join(here, "src", "mark.svg")));
+
+const read = (name) => readFile(join(here, "src", name), "utf8");
+const style = await bundled("src/style/index.css");
 const notices = ["d3-force", "d3-dispatch", "d3-quadtree", "d3-timer"].map(
   async (name) => `${name}\n\n${await readFile(join(here, "node_modules", name, "LICENSE"), "utf8")}`,
 );
-await writeFile(join(assets, "licences.txt"), (await Promise.all(notices)).join("\n\n"));
-await writeFile(join(out, "index.html"), page);
+const assets = {
+  "explorer.js": await bundled("src/main.ts", "esm"),
+  "explorer.css": style,
+  "mark.svg": await read("mark.svg"),
+  "licences.txt": (await Promise.all(notices)).join("\n\n"),
+};
+
+await rm(explorer, { recursive: true, force: true });
+await mkdir(join(explorer, "assets"), { recursive: true });
+let page = await read("index.html");
+for (const [name, text] of Object.entries(assets)) {
+  await writeFile(join(explorer, "assets", name), text);
+  // a new build has new addresses, so that no cache can mix two of them
+  const digest = createHash("sha256").update(text).digest("hex").slice(0, 12);
+  if (/\.(js|css)$/.test(name)) page = page.replace(`assets/${name}`, `assets/${name}?v=${digest}`);
+}
+await writeFile(join(explorer, "index.html"), page);
+
+// The report is one file. Its policy names the digests of its only script and its only style.
+const script = (await bundled("src/report.ts", "iife")).trim();
+const digest = (text) => `sha256-${createHash("sha256").update(text).digest("base64")}`;
+const parts = { style, script, "style-hash": digest(style), "script-hash": digest(script) };
+let report = await read("report.html");
+for (const [name, text] of Object.entries(parts)) report = report.replace(`{{${name}}}`, () => text);
+await mkdir(reporting, { recursive: true });
+await writeFile(join(reporting, "template.html"), report);

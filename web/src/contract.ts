@@ -1,4 +1,4 @@
-/** What the service answers, version 1. */
+/** What the service answers, version 1, and what a report holds. */
 
 import type { Id } from "./ids";
 
@@ -52,10 +52,12 @@ export interface Explanation extends Scored {
 
 export interface PointMap {
   ids: Id[];
-  labels: (string | null)[];
+  labels?: (string | null)[];
   x: number[];
   y: number[];
-  version: number;
+  edges?: [number, number][]; // of the graph, as positions in the lists above
+  predicted?: [number, number][]; // recommended links, best first
+  version?: number; // of the live graph
 }
 
 export interface Epoch {
@@ -65,30 +67,73 @@ export interface Epoch {
   hits?: number | null;
   mrr?: number | null;
   auc?: number | null;
+  repulsion?: number | null;
 }
 
 export interface ReliabilityBin {
   predicted: number;
   observed: number;
+  low: number; // 95 % interval of the observed share
+  high: number;
   count: number;
 }
 
+export interface Histogram {
+  edges: number[]; // one more than shares
+  positives: number[];
+  negatives: number[];
+}
+
+export interface AreaCurve {
+  x: number[];
+  y: number[];
+  area: number;
+}
+
+export interface HeldOut {
+  pairs: string; // "validation" or "test"
+  num_positives: number;
+  num_negatives: number;
+  base_rate: number;
+}
+
+export type Metrics = Record<string, number | null>;
+
+/** What the model page shows. The service sends its state beside it; a report, links and their map. */
 export interface ModelInfo {
   name: string;
-  model: { num_nodes: number; num_links: number; directed: boolean; bipartite: boolean; dimensions: number };
-  metrics?: Record<string, unknown> | null;
-  protocol?: string | null;
-  split?: unknown;
-  settings?: Record<string, unknown> | null;
-  training?: Epoch[] | null;
-  best_epoch?: number | null;
-  energy?: (number | null)[] | null;
-  reliability?: ReliabilityBin[] | null;
-  versions?: Record<string, string> | null;
-  index?: Record<string, unknown> | null;
-  live?: Record<string, unknown> | null;
-  read_only: boolean;
+  model: {
+    num_nodes: number;
+    num_links: number;
+    directed: boolean;
+    bipartite: boolean;
+    dimensions: number;
+    num_features: number;
+  };
+  metrics: Metrics;
+  protocol: string;
+  split: string;
+  seed: number;
+  seconds: number;
+  notes: string[];
+  settings: Record<string, Record<string, unknown>>;
+  training: Epoch[];
+  best_epoch: number;
+  energy: (number | null)[];
+  held_out: HeldOut | null;
+  histogram: Histogram | null;
+  roc: AreaCurve | null;
+  precision_recall: AreaCurve | null;
+  reliability: ReliabilityBin[];
+  versions: Record<string, string>;
+  index?: Record<string, unknown>;
+  live?: Record<string, unknown>;
+  read_only?: boolean;
   why_read_only?: string | null;
+  peers?: Record<string, Metrics>;
+  num_seeds?: number; // whose means the metrics are
+  recommended?: { num_asked: number; links: Omit<Scored, "is_link">[] };
+  map?: PointMap;
 }
 
 /** The name of a node for people: its label, or else its id. */

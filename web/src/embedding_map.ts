@@ -1,4 +1,4 @@
-/** The map of all embeddings: two principal components, searched and walked from. */
+/** The map of the embeddings: points, edges and recommended links, searched and walked from. */
 
 import type { PointMap } from "./contract";
 import { h } from "./dom";
@@ -17,13 +17,13 @@ import { Viewport } from "./viewport";
 const NEAR = 10; // pixels within which a point is hit
 
 export interface MapEvents {
-  walk: (id: Id) => void;
-  highlight: (text: string) => void;
+  walk?: (id: Id) => void; // without it a click names the node
+  highlight?: (text: string) => void;
 }
 
 export class EmbeddingMap {
   readonly element: HTMLElement;
-  readonly version: number;
+  readonly version: number | undefined;
   private readonly surface: Surface;
   private readonly viewport = new Viewport([0.01, 1000]);
   private readonly input = h("input", { type: "search", id: "map-search", placeholder: "Name or id" });
@@ -44,7 +44,7 @@ export class EmbeddingMap {
     const scale = 1000 / (most - least || 1);
     const placed = (values: number[], factor: number): Float64Array =>
       Float64Array.from(values, (value) => value * factor);
-    this.points = { x: placed(map.x, scale), y: placed(map.y, -scale), name: (i) => this.name(i) };
+    this.points = { x: placed(map.x, scale), y: placed(map.y, -scale), name: (i) => this.name(i), edges: map.edges ?? [], predicted: map.predicted ?? [] };
     this.grid = new Grid(this.points.x, this.points.y);
     this.surface = new Surface(
       (context) => this.paint(context),
@@ -68,7 +68,7 @@ export class EmbeddingMap {
     );
     this.input.addEventListener("input", () => {
       this.seek(this.input.value);
-      events.highlight(this.input.value.trim());
+      events.highlight?.(this.input.value.trim());
     });
     this.element = h(
       "div",
@@ -98,7 +98,7 @@ export class EmbeddingMap {
   }
 
   private name(place: number): string {
-    return nameOf({ id: this.map.ids[place] ?? "", label: this.map.labels[place] ?? null });
+    return nameOf({ id: this.map.ids[place] ?? "", label: this.map.labels?.[place] ?? null });
   }
 
   private controls(): HTMLElement {
@@ -145,6 +145,7 @@ export class EmbeddingMap {
 
   private clicked(place: number): void {
     const id = this.map.ids[place];
-    if (id !== undefined) this.events.walk(id);
+    if (this.events.walk === undefined) this.point(place);
+    else if (id !== undefined) this.events.walk(id);
   }
 }

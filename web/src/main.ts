@@ -19,7 +19,7 @@ let traits: Promise<Traits> | null = null;
 /** What the explorer needs to know of the model, asked for once. */
 function modelTraits(): Promise<Traits> {
   traits ??= withKey(() => api.model()).then(
-    ({ read_only, model }) => ({ readOnly: read_only, directed: model.directed }),
+    ({ read_only, model }) => ({ readOnly: read_only === true, directed: model.directed }),
     (error: unknown) => {
       traits = null;
       throw error;

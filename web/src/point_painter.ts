@@ -1,6 +1,7 @@
 /** Many points on canvas in one pass: the common ones beneath, the found ones above. */
 
 import { placedLabels, shortened } from "./labels";
+import { paintEdges, paintRanked, type Place, type Segment } from "./link_painter";
 import type { Palette } from "./theme";
 import type { Viewport } from "./viewport";
 
@@ -8,6 +9,8 @@ export interface Points {
   x: Float64Array;
   y: Float64Array;
   name: (place: number) => string;
+  edges: readonly (readonly [number, number])[]; // between points
+  predicted: readonly (readonly [number, number])[]; // best first
 }
 
 export interface PointLook {
@@ -61,6 +64,9 @@ function paintFound(context: CanvasRenderingContext2D, points: Points, look: Poi
 
 export function paintPoints(context: CanvasRenderingContext2D, points: Points, look: PointLook): void {
   const { viewport, palette, width, height, found } = look;
+  const at = (i: number): Place => viewport.toScreen(points.x[i]!, points.y[i]!);
+  const segments = (pairs: Points["edges"]): Segment[] => pairs.map(([a, b]) => [at(a), at(b)]);
+  paintEdges(context, segments(points.edges), palette);
   const size = pointSize(points.x.length, viewport.scale / look.fitted);
   context.fillStyle = palette.point;
   context.globalAlpha = found === null ? 0.6 : 0.2;
@@ -71,6 +77,7 @@ export function paintPoints(context: CanvasRenderingContext2D, points: Points, l
     context.fillRect(x - size / 2, y - size / 2, size, size); // squares: circles take many times as long
   }
   context.globalAlpha = 1;
+  paintRanked(context, segments(points.predicted), palette, width, height);
   context.font = FONT;
   context.textAlign = "center";
   context.textBaseline = "middle";

@@ -1,38 +1,46 @@
 /** Stated against observed probability. */
 
-import type { ReliabilityBin } from "./contract";
-import { h, svg } from "./dom";
-import { axes, numbersOf } from "./line_chart";
+import type { HeldOut, ReliabilityBin } from "./contract";
+import { svg } from "./dom";
+import { axes, framed, markLine, numbersOf } from "./line_chart";
 import { counted, figure } from "./scales";
 
-export function reliabilityChart(bins: readonly ReliabilityBin[]): HTMLElement {
-  const title = "Stated and observed probability";
-  const [chart, { x, y }] = axes([0, 1], [0, 1], "stated probability", `${title} in ${counted(bins.length, "bin")}`);
-  chart.append(svg("line", { class: "mark", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
-  const most = Math.max(1, ...bins.map(({ count }) => count));
-  const path = bins.map(
-    ({ predicted, observed }, i) => `${i === 0 ? "M" : "L"}${x(predicted).toFixed(1)} ${y(observed).toFixed(1)}`,
+/** How many bins hold the stated probability within the interval of the observed share. */
+export function withinInterval(bins: readonly ReliabilityBin[]): number {
+  return bins.filter(({ predicted, low, high }) => low <= predicted && predicted <= high).length;
+}
+
+export function reliabilityChart(bins: readonly ReliabilityBin[], { pairs, base_rate }: HeldOut): HTMLElement {
+  const title = "Calibration";
+  const [chart, frame] = axes(
+    { name: "stated probability", range: [0, 1] },
+    { name: "observed share of positives", range: [0, 1] },
+    `Stated and observed probability in ${counted(bins.length, "bin")}`,
   );
-  chart.append(svg("path", { class: "curve curve-1", d: path.join("") }));
+  const { x, y } = frame;
+  chart.append(markLine([0, 0], [1, 1], frame));
+  const most = Math.max(1, ...bins.map(({ count }) => count));
+  for (const { predicted, low, high } of bins)
+    chart.append(svg("line", { class: "curve curve-1", x1: x(predicted), x2: x(predicted), y1: y(low), y2: y(high) }));
   for (const { predicted, observed, count } of bins) {
     const radius = 2.5 + 4.5 * Math.sqrt(count / most);
     chart.append(svg("circle", { class: "dot dot-1", cx: x(predicted), cy: y(observed), r: radius.toFixed(1) }));
   }
-  const rows = bins.map(({ predicted, observed, count }) => [
+  const rows = bins.map(({ predicted, observed, low, high, count }) => [
     figure(predicted),
     figure(observed),
+    `${figure(low)} to ${figure(high)}`,
     count.toLocaleString("en"),
   ]);
-  return h(
-    "figure",
-    {},
-    h("h3", {}, title),
+  const caption =
+    `In ${withinInterval(bins)} of ${counted(bins.length, "bin")} the stated probability lies within the 95 % interval ` +
+    `(vertical line) of the observed share. ${pairs === "test" ? "Test" : "Validation"} pairs, weighted to a base rate ` +
+    `of ${base_rate}; larger points hold more pairs.`;
+  return framed(
+    title,
+    [],
     chart,
-    h(
-      "figcaption",
-      {},
-      "On validation pairs. On the dashed line the model is as sure as it should be; larger points hold more pairs.",
-    ),
-    numbersOf(title, ["stated", "observed", "pairs"], rows),
+    caption,
+    numbersOf(title, ["stated", "observed", "95 % interval", "pairs"], rows),
   );
 }

@@ -18,19 +18,23 @@ export class Surface {
     if (context === null) throw new Error("this browser gives no canvas to draw on");
     this.context = context;
     new ResizeObserver(() => this.measure()).observe(this.canvas);
-    onThemeChange(() => this.ask());
+    onThemeChange(() => this.draw()); // at once: a printer waits for no frame
   }
 
   /** Paints at the next frame. */
   ask(): void {
     this.frame ||= requestAnimationFrame(() => {
       this.frame = 0;
-      if (this.width === 0) return;
-      const ratio = this.canvas.width / this.width;
-      this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
-      this.context.clearRect(0, 0, this.width, this.height);
-      this.paint(this.context);
+      this.draw();
     });
+  }
+
+  private draw(): void {
+    if (this.width === 0) return;
+    const ratio = this.canvas.width / this.width;
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.clearRect(0, 0, this.width, this.height);
+    this.paint(this.context);
   }
 
   private measure(): void {

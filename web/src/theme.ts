@@ -43,9 +43,35 @@ export function onThemeChange(listener: () => void): void {
   listeners.add(listener);
 }
 
+/** Paper is light. */
+function printInLight(): void {
+  const root = document.documentElement;
+  let screen: string | undefined;
+  addEventListener("beforeprint", () => {
+    screen = root.dataset["theme"];
+    root.dataset["theme"] = "light";
+    changed();
+  });
+  addEventListener("afterprint", () => {
+    if (screen === undefined) delete root.dataset["theme"];
+    else root.dataset["theme"] = screen;
+    changed();
+  });
+}
+
+/** The browser's memory of choices; null where a page has none, as a file in a sandboxed frame. */
+function memory(): Storage | null {
+  try {
+    return localStorage;
+  } catch (error) {
+    if (!(error instanceof DOMException)) throw error;
+    return null;
+  }
+}
+
 /** Takes up the reader's choice and gives the button that changes it. */
 export function themeButton(): HTMLButtonElement {
-  const chosen = localStorage.getItem(KEY);
+  const chosen = memory()?.getItem(KEY);
   if (chosen === "dark" || chosen === "light") document.documentElement.dataset["theme"] = chosen;
   const button = h("button", { type: "button", class: "quiet", id: "theme" });
   const show = (): void => {
@@ -57,10 +83,11 @@ export function themeButton(): HTMLButtonElement {
   button.addEventListener("click", () => {
     const other = isDark() ? "light" : "dark";
     document.documentElement.dataset["theme"] = other;
-    localStorage.setItem(KEY, other);
+    memory()?.setItem(KEY, other);
     changed();
   });
   system.addEventListener("change", changed);
+  printInLight();
   onThemeChange(show);
   show();
   return button;

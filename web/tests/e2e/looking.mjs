@@ -7,7 +7,7 @@ const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.
 const refused = /status of 4\d\d|status of 503|ERR_FAILED/;
 
 /** What axe finds in a part of the page; in the dark theme only colours are different, and looked at. */
-async function violations(visit, part = "body") {
+export async function violations(visit, part = "body") {
   await visit.page.evaluate(`window.axe ?? (() => { ${axe} })()`);
   const { violations: found } = await visit.page.evaluate((selector) => {
     const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -56,10 +56,14 @@ export const looking = {
       assert.ok((await page.locator(".tiles dd").count()) > 1);
       assert.match(await page.locator(".lines").innerText(), /holdout/);
       assert.deepEqual(await page.locator("figure h3").allInnerTexts(), [
-        "Training",
-        "Validation",
-        "Energy",
-        "Stated and observed probability",
+        "Score distributions",
+        "Calibration",
+        "ROC",
+        "Precision-recall",
+        "Training loss",
+        "Validation metrics",
+        ...(await page.locator("figure h3", { hasText: "Repulsion" }).allInnerTexts()), // where it is learned
+        "Energy per layer",
       ]);
       assert.ok((await page.locator(".numbers td").count()) > 20, "the charts' numbers are there in tables");
       assert.match(await page.locator(".groups").innerText(), /torch/);
