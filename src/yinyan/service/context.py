@@ -17,9 +17,9 @@ from yinyan.live.names import Labels
 from yinyan.live.state import Finder, LiveState, Served, served_model
 from yinyan.live.structure import Change
 from yinyan.model.fitted import Fitted
+from yinyan.service.answers import Wish, recommend_together
 from yinyan.service.browsing import Maps
 from yinyan.service.options import Options
-from yinyan.service.questions import Wish, recommend_together
 from yinyan.service.workers import Counter, Desk, within
 
 __all__ = ["Room"]

@@ -17,10 +17,10 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from yinyan.service.app import create_app
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options
+from yinyan.service.routes import create_app
 from yinyan.service.slow_clients import SlowClientProtocol
 
 __all__ = ["app_of_environment", "serve", "uvicorn_settings"]

@@ -11,7 +11,7 @@ from yinyan.cli import flags
 from yinyan.errors import InputError
 from yinyan.progress import interruptible, show_progress
 
-__all__ = ["best_links", "index", "mine"]
+__all__ = ["best_links", "index"]
 
 
 def index(
@@ -81,17 +81,3 @@ def best_links(
         common.deliver(found.to_arrow(), out, as_json=as_json)
     else:
         common.print_links(found, as_json=as_json)
-
-
-def mine(
-    model: flags.Model,
-    *,
-    k: Annotated[int, typer.Option("-k", help="links, at most")] = 100,
-    by_index: Annotated[bool, typer.Option("--index", help="by the index that yinyan index has built")] = False,
-    out: flags.RowsFile = None,
-    device: flags.Device = "auto",
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-) -> None:
-    """Find the best new links of the whole graph: the old name of best-links."""
-    best_links(model, k=k, by_index=by_index, out=out, device=device, as_json=as_json, quiet=quiet)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from yinyan import __version__
-from yinyan.cli import flags, index, research, serve, settings_list
+from yinyan.cli import flags, index_commands, research, serve, settings_list
 from yinyan.cli.flags import with_settings, with_table
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
@@ -291,12 +291,12 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
 
 for _command in (
     *(serve.serve, serve.serve_demo, serve.keys),
-    *(index.index, index.best_links),
+    *(index_commands.index, index_commands.best_links),
     *(research.audit, research.reproduce, research.methods, research.datasets),
     settings_list.settings,
 ):
     app.command()(_command)
-app.command(hidden=True, deprecated=True)(index.mine)
+app.command("mine", hidden=True, deprecated=True)(index_commands.best_links)  # its old name
 
 
 def _version(value: bool) -> None:
