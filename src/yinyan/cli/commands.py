@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from yinyan import __version__
-from yinyan.cli import flags, index_commands, research, serve, settings_list
+from yinyan.cli import common, flags, index_commands, research, serve, settings_list
 from yinyan.cli.flags import with_settings, with_table
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
@@ -47,7 +47,6 @@ def fit(
     table: TableOptions,
 ) -> None:
     """Train a model on a table of edges and save it."""
-    from yinyan.cli import common
 
     common.check_outputs(out, report)
     progress = show_progress(quiet=quiet)
@@ -81,7 +80,6 @@ def evaluate(
     table: TableOptions,
 ) -> None:
     """Measure a model on held-out edges, next to other methods."""
-    from yinyan.cli import common
 
     common.check_outputs(None, report)
     progress = show_progress(quiet=quiet)
@@ -122,7 +120,6 @@ def recommend(
     quiet: flags.Quiet = False,
 ) -> None:
     """Recommend the best new links of nodes."""
-    from yinyan.cli import common
     from yinyan.cli.bulk import candidates, check_rows_file
 
     if everything == bool(nodes):
@@ -131,8 +128,7 @@ def recommend(
         raise InputError("--all makes many rows: name a file for them with --out links.parquet")
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
-    if out is not None:
-        check_rows_file(out)
+    check_rows_file(out)
     predictor = common.load(model, device)
     built = predictor.load_index(model) if by_index else None
     if everything and out is not None:
@@ -141,10 +137,7 @@ def recommend(
     ids, asked = predictor.graph_.ids, built or predictor
     pool = None if among is None else candidates(predictor, among, header=not no_header)
     found = asked.recommend([ids.parse(text) for text in nodes or ()], k, among=pool)
-    if out is not None:
-        common.deliver(found.to_arrow(), out, as_json=as_json)
-    else:
-        common.print_links(found, as_json=as_json)
+    common.show_links(found, out, as_json=as_json)
 
 
 @app.command()
@@ -158,17 +151,12 @@ def similar(
     as_json: flags.AsJson = False,
 ) -> None:
     """List the nodes nearest in the embedding space, by cosine."""
-    from yinyan.cli import common
     from yinyan.cli.bulk import check_rows_file
 
-    if out is not None:
-        check_rows_file(out)
+    check_rows_file(out)
     predictor = common.load(model, device)
     found = predictor.similar([predictor.graph_.ids.parse(text) for text in nodes], k)
-    if out is not None:
-        common.deliver(found.to_arrow(), out, as_json=as_json)
-    else:
-        common.print_links(found, as_json=as_json, empty="no similar nodes: there is no other node")
+    common.show_links(found, out, as_json=as_json, empty="no similar nodes: there is no other node")
 
 
 @app.command()
@@ -187,12 +175,10 @@ def score(
     """Score pairs of nodes."""
     import pyarrow as pa
 
-    from yinyan.cli import common
     from yinyan.cli.bulk import check_rows_file, pairs_of
     from yinyan.results import id_column
 
-    if out is not None:
-        check_rows_file(out)
+    check_rows_file(out)
     predictor = common.load(model, device)
     first, second = pairs_of(predictor, pairs, source, target, header=not no_header)
     both = list(zip(first, second, strict=True))
@@ -201,8 +187,14 @@ def score(
     if out is not None:
         columns = {"source": id_column(first), "target": id_column(second), "score": scores, "probability": chances}
         common.deliver(pa.table(columns), out, as_json=as_json)
+        return
+    name = "probability" if as_json else f"probability at base rate {base_rate:g}"
+    columns = zip(first, second, scores.tolist(), chances.tolist(), strict=True)
+    rows = [{"source": a, "target": b, "score": s, name: p} for a, b, s, p in columns]
+    if as_json:
+        common.print_json({"base_rate": base_rate, "pairs": rows})
     else:
-        common.print_scores(both, scores.tolist(), chances.tolist(), base_rate, as_json=as_json)
+        common.print_rows(rows, as_json=False, right=(2, 3))
 
 
 @app.command()
@@ -215,7 +207,6 @@ def explain(
     as_json: flags.AsJson = False,
 ) -> None:
     """Show how much each neighbour changed the score of a pair."""
-    from yinyan.cli import common
 
     predictor = common.load(model, device)
     ids = predictor.graph_.ids
@@ -226,7 +217,6 @@ def explain(
 @app.command()
 def info(model: flags.Model, *, as_json: flags.AsJson = False) -> None:
     """Print the card of a saved model: data, protocol, figures, settings."""
-    from yinyan.cli import common
     from yinyan.store.card import model_card
 
     predictor = common.load(model, "cpu")
@@ -251,7 +241,6 @@ def demo(
     resume: flags.Resume = False,
 ) -> None:
     """Predict hidden citations of Cora, next to heuristics and an MLP."""
-    from yinyan.cli import common
     from yinyan.cli.demo import MRR_WORDS, RANKING, best_citations, citation_table, found_table
     from yinyan.datasets import bundled_cora
     from yinyan.reporting.report import evaluation_report
@@ -268,7 +257,7 @@ def demo(
         evaluation_report(report, evaluation, title="Missing citations of Cora")
     if as_json:
         ranked = {f"recall@{RANKING.k}": evaluation.found()}
-        common.print_json({**evaluation.to_dict(), "citations": [c.to_dict() for c in citations], **ranked})
+        common.print_json({**evaluation.to_dict(), "citations": [c._asdict() for c in citations], **ranked})
         return
     typer.echo(f"{found_table(evaluation)}\n\n{evaluation}\n{MRR_WORDS}\n")
     typer.echo("The ten new citations with the highest scores:\n")
@@ -280,7 +269,6 @@ def demo(
 @app.command()
 def doctor(*, as_json: flags.AsJson = False) -> None:
     """Check this installation: versions, devices, extras, kernels."""
-    from yinyan.cli import common
     from yinyan.cli.doctor import examination_table, examine
 
     found = examine()

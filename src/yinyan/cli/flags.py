@@ -97,7 +97,8 @@ def with_settings(command: Command) -> Command:
     option = typer.Option(
         "--set", metavar="NAME=VALUE", help="setting such as encoder.num_steps=3, repeatable", show_default=False
     )
-    added = [_keyword("set_", Annotated[list[str] | None, option], None), *_old_flags()]
+    hidden = [_hidden(flag, value) for flag, _, value in _old_names()]
+    added = [_keyword("set_", Annotated[list[str] | None, option], None), *hidden]
 
     def collect(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
         old = _old_assignments(given)
@@ -115,51 +116,41 @@ def old_flag(group: str, field: str) -> str:
     return "--" + (f"decoder_{field}" if group == "decoder" else field).replace("_", "-")
 
 
-def _old_names() -> list[tuple[str, str, str]]:
-    """Flag, group and setting of every flag there was, those of settings that were renamed since included."""
-    names = [
-        (old_flag(group, f.name), group, f.name) for group, kind in GROUPS.items() for f in dataclasses.fields(kind)
-    ]
-    return names + [(old_flag(group, old), group, new) for group, many in RENAMED.items() for old, new in many.items()]
-
-
-def _old_flags() -> list[inspect.Parameter]:
-    found = []
-    for flag, group, name in _old_names():
-        if _is_bool(group, name):
-            found += [_hidden(flag, bool, False), _hidden(f"--no-{flag[2:]}", bool, False)]
+def _old_names() -> list[tuple[str, str, str | None]]:
+    """Every flag there was, its setting, and the value that it stands for if it takes none."""
+    names = [(group, f.name, f.name) for group, kind in GROUPS.items() for f in dataclasses.fields(kind)]
+    names += [(group, old, new) for group, renamed in RENAMED.items() for old, new in renamed.items()]
+    found: list[tuple[str, str, str | None]] = []
+    for group, old, new in names:
+        flag, owner = old_flag(group, old), GROUPS[group]
+        if type_hints(owner)[new] is bool:
+            found += [(flag, f"{group}.{new}", "true"), (f"--no-{flag[2:]}", f"{group}.{new}", "false")]
         else:
-            found.append(_hidden(flag, str | None, None))
+            found.append((flag, f"{group}.{new}", None))
     return found
 
 
 def _old_assignments(given: dict[str, Any]) -> list[tuple[str, str]]:
     """The old flags that were used, each with the text that --set takes in its place."""
-    found = []
-    for flag, group, name in _old_names():
-        path, no = f"{group}.{name}", f"--no-{flag[2:]}"
-        if not _is_bool(group, name):
-            value = given[_parameter(flag)]
-            found += [] if value is None else [(flag, f"{path}={value}")]
-            continue
-        on, off = given[_parameter(flag)], given[_parameter(no)]
-        if on and off:
+    used = {
+        flag: f"{path}={value or given[_parameter(flag)]}"
+        for flag, path, value in _old_names()
+        if given[_parameter(flag)] not in (None, False)
+    }
+    for flag in used:
+        no = f"--no-{flag[2:]}"
+        if no in used:
             raise SettingsError(f"{flag} and {no} exclude each other: leave one out")
-        found += [(flag, f"{path}=true")] if on else [(no, f"{path}=false")] if off else []
-    return found
+    return list(used.items())
 
 
-def _hidden(flag: str, kind: Any, default: Any) -> inspect.Parameter:
+def _hidden(flag: str, value: str | None) -> inspect.Parameter:
+    kind, default = (str | None, None) if value is None else (bool, False)
     return _keyword(_parameter(flag), Annotated[kind, typer.Option(flag, hidden=True)], default)
 
 
 def _parameter(flag: str) -> str:
     return "old_" + flag[2:].replace("-", "_")
-
-
-def _is_bool(group: str, name: str) -> bool:
-    owner: type = GROUPS[group]
-    return type_hints(owner)[name] is bool
 
 
 def _extended(
