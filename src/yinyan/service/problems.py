@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError, YinYanError
+from yinyan.errors import StoreError, UnknownNodeError, YinYanError
 from yinyan.live.change_log import LogFullError
 from yinyan.live.structure import ConflictError
 
@@ -41,8 +41,6 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (LogFullError, HTTPStatus.SERVICE_UNAVAILABLE),
     (TookTooLongError, HTTPStatus.GATEWAY_TIMEOUT),
     (StoreError, HTTPStatus.CONFLICT),
-    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (SettingsError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (YinYanError, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 

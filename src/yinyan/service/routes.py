@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path as FilePath
@@ -17,7 +18,7 @@ from yinyan.live.keeper import Made
 from yinyan.service import answers, browsing, schemas
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
-from yinyan.service.limits import AccessLog, Gate
+from yinyan.service.limits import Gate
 from yinyan.service.model_page import model_page
 from yinyan.service.options import Limits
 from yinyan.service.problems import TooMuchError, add_handlers, problem
@@ -94,12 +95,12 @@ def create_app(room: Room) -> ASGIApp:
     _questions(app, room)
     _browsing(app, room)
     _changes(app, room)
-    counters = Counters([getattr(route, "path", "") for route in app.routes] + _STATE_ROUTES, room.shared_folder)
+    counters = Counters([getattr(route, "path", "") for route in app.routes] + _STATE_ROUTES, room.options.shared)
     _state(app, room, counters)
     _page(app)
     options = room.options
-    keys = None if options.keys is None else read_keys(FilePath(options.keys))
-    access = AccessLog(None if options.access_log is None else FilePath(options.access_log))
+    keys = None if options.keys is None else read_keys(options.keys)
+    access = sys.stderr if options.access_log is None else options.access_log.open("a", encoding="utf-8", buffering=1)
     return Gate(app, options.limits, counters, access, keys, room.is_full)
 
 
