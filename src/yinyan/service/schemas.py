@@ -53,12 +53,17 @@ class ScoreBody(_Body):
     base_rate: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.5
 
 
-class RecommendBody(_Body):
-    """Nodes for which links are recommended."""
+class SimilarBody(_Body):
+    """Nodes whose nearest nodes are wanted."""
 
     model_config = _with({"nodes": ["p1"], "k": 10})
     nodes: list[NodeId]
     k: Annotated[StrictInt, Field(ge=1)] = 10
+
+
+class RecommendBody(SimilarBody):
+    """Nodes for which links are recommended."""
+
     exclude_known: StrictBool = True
     among: list[NodeId] | None = None
     known: Annotated[
@@ -73,14 +78,6 @@ class RecommendBody(_Body):
     def excludes_known(self) -> bool:
         """By the new name, or by the old one if it is given."""
         return self.exclude_known if self.known is None else not self.known
-
-
-class SimilarBody(_Body):
-    """Nodes whose nearest nodes are wanted."""
-
-    model_config = _with({"nodes": ["p1"], "k": 10})
-    nodes: list[NodeId]
-    k: Annotated[StrictInt, Field(ge=1)] = 10
 
 
 class PairsBody(_Body):
@@ -334,7 +331,6 @@ class ModelPage(BaseModel):
     index: dict[str, Any]
     live: dict[str, float]
     read_only: bool
-    why_read_only: str | None
 
 
 class Added(_Answer):
