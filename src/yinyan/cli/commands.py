@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from yinyan import __version__
 from yinyan.cli import common, flags, index_commands, research, serve, settings_list
-from yinyan.cli.flags import with_settings, with_table
+from yinyan.cli.flags import Run, with_run, with_table
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import show_progress
@@ -29,39 +29,31 @@ app = typer.Typer(
 
 
 @app.command()
-@with_settings
+@with_run
 @with_table
 def fit(
     edges: flags.Edges,
     *,
     out: Annotated[Path, typer.Option(help="directory for the model")] = Path("model"),
     calibration: Annotated[str, typer.Option(help="calibration method: platt or isotonic")] = "platt",
-    settings: flags.SettingsFile = None,
-    overrides: dict[str, Any],
-    seed: flags.Seed = 0,
-    device: flags.Device = "auto",
-    report: flags.Report = None,
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-    resume: flags.Resume = False,
+    run: Run,
     table: TableOptions,
 ) -> None:
     """Train a model on a table of edges and save it."""
-
-    common.check_outputs(out, report)
-    progress = show_progress(quiet=quiet)
-    model = common.predictor(settings, overrides, seed=seed, device=device, calibration=calibration)
+    common.check_outputs(out, run.report)
+    progress = show_progress(quiet=run.quiet)
+    model = common.predictor(run, calibration)
     graph = common.read_graph(edges, table, progress)
-    common.run_fit(model, graph, out, progress, resume=resume)
-    if report:
+    common.run_fit(model, graph, out, progress, resume=run.resume)
+    if run.report:
         from yinyan.reporting.report import fit_report
 
-        fit_report(report, model, title=f"Links of {edges.name}")
-    common.print_fit(model.fitted_, out, report, as_json=as_json)
+        fit_report(run.report, model, title=f"Links of {edges.name}")
+    common.print_fit(model.fitted_, out, run.report, as_json=run.as_json)
 
 
 @app.command()
-@with_settings
+@with_run
 @with_table
 def evaluate(
     edges: flags.Edges,
@@ -69,35 +61,27 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="clean or temporal; +val: test with validation edges")] = "clean",
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
-    settings: flags.SettingsFile = None,
-    overrides: dict[str, Any],
-    seed: flags.Seed = 0,
-    device: flags.Device = "auto",
-    report: flags.Report = None,
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-    resume: flags.Resume = False,
+    run: Run,
     table: TableOptions,
 ) -> None:
     """Measure a model on held-out edges, next to other methods."""
-
-    common.check_outputs(None, report)
-    progress = show_progress(quiet=quiet)
-    model = common.predictor(settings, overrides, seed=seed, device=device)
+    common.check_outputs(None, run.report)
+    progress = show_progress(quiet=run.quiet)
+    model = common.predictor(run)
     beside = common.names(peers)
     graph = common.read_graph(edges, table, progress)
-    plan = common.Plan(edges.stem, protocol, tuple(range(seed, seed + seeds)), beside, resume)
+    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume)
     evaluation = common.run_evaluation(model, graph, plan, progress)
-    if report:
+    if run.report:
         from yinyan.reporting.report import evaluation_report
 
-        evaluation_report(report, evaluation, title=f"Links of {edges.name}")
-    if as_json:
+        evaluation_report(run.report, evaluation, title=f"Links of {edges.name}")
+    if run.as_json:
         common.print_json(evaluation.to_dict())
         return
     typer.echo(str(evaluation))
-    if report:
-        typer.echo(f"the report is in '{report}'")
+    if run.report:
+        typer.echo(f"the report is in '{run.report}'")
 
 
 @app.command()
@@ -189,8 +173,8 @@ def score(
         common.deliver(pa.table(columns), out, as_json=as_json)
         return
     name = "probability" if as_json else f"probability at base rate {base_rate:g}"
-    columns = zip(first, second, scores.tolist(), chances.tolist(), strict=True)
-    rows = [{"source": a, "target": b, "score": s, name: p} for a, b, s, p in columns]
+    answers = zip(first, second, scores.tolist(), chances.tolist(), strict=True)
+    rows = [{"source": a, "target": b, "score": s, name: p} for a, b, s, p in answers]
     if as_json:
         common.print_json({"base_rate": base_rate, "pairs": rows})
     else:
@@ -207,7 +191,6 @@ def explain(
     as_json: flags.AsJson = False,
 ) -> None:
     """Show how much each neighbour changed the score of a pair."""
-
     predictor = common.load(model, device)
     ids = predictor.graph_.ids
     explanation = predictor.explain(ids.parse(source), ids.parse(target))
@@ -228,42 +211,38 @@ def info(model: flags.Model, *, as_json: flags.AsJson = False) -> None:
 
 
 @app.command()
-@with_settings
+@with_run
 def demo(
     *,
-    seed: flags.Seed = 0,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
-    overrides: dict[str, Any],
-    device: flags.Device = "auto",
-    report: flags.Report = None,
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-    resume: flags.Resume = False,
+    run: Run,
 ) -> None:
     """Predict hidden citations of Cora, next to heuristics and an MLP."""
     from yinyan.cli.demo import MRR_WORDS, RANKING, best_citations, citation_table, found_table
     from yinyan.datasets import bundled_cora
     from yinyan.reporting.report import evaluation_report
 
-    common.check_outputs(None, report)
-    progress = show_progress(quiet=quiet)
+    common.check_outputs(None, run.report)
+    progress = show_progress(quiet=run.quiet)
     graph = bundled_cora()
     common.show_graph(graph, progress)
-    model = common.predictor(None, overrides, seed=seed, device=device)
-    plan = common.Plan("cora", "clean", tuple(range(seed, seed + seeds)), ("cn", "aa", "ra", "mlp"), resume, RANKING)
+    model = common.predictor(run)
+    plan = common.Plan(
+        "cora", "clean", tuple(range(run.seed, run.seed + seeds)), ("cn", "aa", "ra", "mlp"), run.resume, RANKING
+    )
     evaluation = common.run_evaluation(model, graph, plan, progress)
     citations = best_citations(evaluation)
-    if report:
-        evaluation_report(report, evaluation, title="Missing citations of Cora")
-    if as_json:
+    if run.report:
+        evaluation_report(run.report, evaluation, title="Missing citations of Cora")
+    if run.as_json:
         ranked = {f"recall@{RANKING.k}": evaluation.found()}
         common.print_json({**evaluation.to_dict(), "citations": [c._asdict() for c in citations], **ranked})
         return
     typer.echo(f"{found_table(evaluation)}\n\n{evaluation}\n{MRR_WORDS}\n")
     typer.echo("The ten new citations with the highest scores:\n")
     typer.echo(citation_table(citations))
-    if report:
-        typer.echo(f"\nthe report is in '{report}'")
+    if run.report:
+        typer.echo(f"\nthe report is in '{run.report}'")
 
 
 @app.command()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from yinyan.cli.flags import Run
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import write_text
 from yinyan.graph.table_options import TableOptions
@@ -115,24 +116,17 @@ def aligned(note: str) -> str:
     return f"{topic:<10} {text}"
 
 
-def predictor(
-    settings_file: Path | None,
-    overrides: Mapping[str, Mapping[str, Any]],
-    *,
-    seed: int,
-    device: str,
-    calibration: str = "platt",
-) -> LinkPredictor:
+def predictor(run: Run, calibration: str = "platt") -> LinkPredictor:
     """An unfitted predictor; flags win over the file, and a wrong value is refused before any table is read."""
     from yinyan.model.tensors import pick_device
     from yinyan.predictor import LinkPredictor
 
-    chosen = dict(read_settings(settings_file)) if settings_file else {}
-    for group, values in overrides.items():
+    chosen = read_settings(run.settings) if run.settings else {}
+    for group, values in run.overrides.items():
         chosen[group] = {**chosen.get(group, {}), **values}
     Settings().updated(chosen)
-    pick_device(device)
-    return LinkPredictor(**chosen, calibration=calibration, seed=seed, device=device)  # type: ignore[arg-type]
+    pick_device(run.device)
+    return LinkPredictor(**chosen, calibration=calibration, seed=run.seed, device=run.device)  # type: ignore[arg-type]
 
 
 def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *, resume: bool) -> None:

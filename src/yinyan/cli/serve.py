@@ -83,7 +83,7 @@ def serve_demo(
     if not (model / "manifest.json").exists():
         progress = show_progress(quiet=quiet)
         make_folder(folder, folder)
-        common.run_fit(common.predictor(None, {}, seed=0, device="auto"), bundled_cora(), model, progress, resume=False)
+        common.run_fit(common.predictor(flags.Run()), bundled_cora(), model, progress, resume=False)
     write_parquet(cora_subjects(), labels)
     address = f"http://127.0.0.1:{port}"
     typer.echo(f"the explorer is at {address} (Ctrl-C ends it)")
