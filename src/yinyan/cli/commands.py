@@ -202,12 +202,8 @@ def info(model: flags.Model, *, as_json: flags.AsJson = False) -> None:
     """Print the card of a saved model: data, protocol, figures, settings."""
     from yinyan.store.card import model_card
 
-    predictor = common.load(model, "cpu")
-    fitted = predictor.fitted_
-    if as_json:
-        common.print_json(common.facts(fitted))
-    else:
-        typer.echo(model_card(fitted).rstrip())
+    fitted = common.load(model, "cpu").fitted_
+    common.print_json(common.facts(fitted)) if as_json else typer.echo(model_card(fitted).rstrip())
 
 
 @app.command()

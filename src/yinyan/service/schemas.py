@@ -192,16 +192,11 @@ class ContributionOut(BaseModel):
     amount: float
 
 
-class ExplanationOut(BaseModel):
+class ExplanationOut(Score):
     """Decomposition of a score into the shares of neighbours."""
 
-    source: NodeId
-    target: NodeId
-    score: float
     score_alone: float
-    probability: float
     base_rate: float
-    is_link: bool
     contributions: list[ContributionOut]
     residue: float
 
