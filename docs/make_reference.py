@@ -15,7 +15,7 @@ from typing import Any, get_origin
 
 import typer
 
-from yinyan.cli.app import app
+from yinyan.cli.commands import app
 from yinyan.cli.settings_list import setting_row
 from yinyan.evaluation import PROTOCOLS
 from yinyan.model.losses import LOSSES

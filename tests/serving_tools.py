@@ -26,9 +26,9 @@ import uvicorn
 from yinyan import Graph, LinkPredictor
 from yinyan.cli import main
 from yinyan.retrieval import budgets, index
-from yinyan.service.app import create_app
 from yinyan.service.context import Room
 from yinyan.service.options import Limits, Options
+from yinyan.service.routes import create_app
 from yinyan.service.serving import uvicorn_settings
 
 TINY = {

@@ -19,7 +19,7 @@ import typer
 
 import yinyan
 from yinyan.cli import main
-from yinyan.cli.app import app
+from yinyan.cli.commands import app
 from yinyan.reproduce import read_recipe
 from yinyan.settings import RENAMED, setting_paths, without_retired
 from yinyan.training import defaults

@@ -197,12 +197,12 @@ ASKING = {
     "predictor": "import yinyan; m = yinyan.LinkPredictor.load({0!r}); m.recommend(0); m.score((0, 1)); m.embed(0); "
     "m.predict_proba((0, 1)); m.explain(0, 1); m.similar(0); m.best_links(3); m.embed_new(None, None, [(0, 1)]); "
     "m.index('exact', k=3)",
-    "service": "from yinyan.service import questions as q, serving; from yinyan.service.options import Options; "
+    "service": "from yinyan.service import answers as q, serving; from yinyan.service.options import Options; "
     "room = serving.Room(Options({0!r})); serving.create_app(room); q.score(room.now, [(0, 1)]); "
     "q.recommend(room.now, q.Wish([0])); q.explain(room.now, [(0, 1)]); q.embed(room.now, [0]); "
     "room.keeper.submit({{'kind': 'add_nodes', 'nodes': [{{'id': 'x', 'neighbours': [0]}}]}}).result(20); "
     "q.similar(room.now, ['x'], 3); room.close()",
-    "command line": "from typer.testing import CliRunner; from yinyan.cli.app import app; "
+    "command line": "from typer.testing import CliRunner; from yinyan.cli.commands import app; "
     "done = [CliRunner().invoke(app, c) for c in (['recommend', {0!r}, '0'], ['explain', {0!r}, '0', '1'], "
     "['similar', {0!r}, '0'], ['serve', '--help'])]; sys.exit(1) if any(d.exit_code for d in done) else None",
 }

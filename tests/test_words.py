@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import yinyan
-from yinyan.cli.app import app
+from yinyan.cli.commands import app
 from yinyan.graph.table_options import TableOptions
 from yinyan.settings import GROUPS
 
@@ -112,7 +112,7 @@ def test_openapi(tmp_path: Path) -> None:
     pytest.importorskip("fastapi")
     from fastapi import FastAPI
 
-    from yinyan.service import app as service
+    from yinyan.service import routes as service
 
     api = FastAPI(title="yinyan")
 

@@ -75,4 +75,4 @@ def test_citations_say_which_were_hidden() -> None:
     assert head.split("  ")[-1] == "probability at base rate 0.5"
     assert first.split() == ["1", "22", "3.14", "0.988", "a", "hidden", "citation"]
     assert second.split() == ["333", "4", "-1.00", "0.500", "new"]
-    assert rows[0].to_dict() == {"source": 1, "target": 22, "score": 3.14159, "probability": 0.98765, "hidden": True}
+    assert rows[0]._asdict() == {"source": 1, "target": 22, "score": 3.14159, "probability": 0.98765, "hidden": True}

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from command_line import TINY, refused, run, works, write_links
 from yinyan import Graph
 from yinyan.cli import common
-from yinyan.cli.flags import old_flag, with_settings, with_table
+from yinyan.cli.flags import Run, old_flag, with_run, with_table
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph.table_options import TableOptions
 from yinyan.settings import GROUPS, Settings, allowed_kinds, parse_overrides, setting_paths
@@ -28,9 +28,9 @@ def received(*arguments: str) -> tuple[dict[str, dict[str, Any]], str]:
     app, calls = typer.Typer(), []
 
     @app.command()
-    @with_settings
-    def stub(*, overrides: dict[str, Any]) -> None:
-        calls.append(overrides)
+    @with_run
+    def stub(*, run: Run) -> None:
+        calls.append(run.overrides)
 
     result = CliRunner().invoke(app, list(arguments), catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -184,10 +184,10 @@ class TestSettingsCommand:
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text('[encoder]\nnum_steps = 3\nmargin = "none"\n[training]\nepochs = 7\n', encoding="utf-8")
-    model = common.predictor(file, {"encoder": {"num_steps": 2}}, seed=1, device="cpu")
+    model = common.predictor(Run(file, seed=1, device="cpu", overrides={"encoder": {"num_steps": 2}}))
     assert model.get_params(deep=False)["encoder"] == {"num_steps": 2, "margin": "none"}
     assert model.get_params(deep=False)["training"] == {"epochs": 7}
-    assert common.predictor(None, {}, seed=1, device="cpu").get_params(deep=False)["encoder"] is None
+    assert common.predictor(Run(seed=1, device="cpu")).get_params(deep=False)["encoder"] is None
 
 
 @pytest.mark.parametrize(

@@ -451,6 +451,8 @@ def test_bad_networkx_graphs() -> None:
     networkx = pytest.importorskip("networkx")
     with pytest.raises(InputError, match=r"got \(0, 0\), a tuple.*convert_node_labels_to_integers"):
         Graph.from_networkx(networkx.grid_2d_graph(2, 2))
+    with pytest.raises(InputError, match=r"expected a networkx graph \(got int\): see Graph.from_arrays"):
+        Graph.from_networkx(3)
     original = networkx.path_graph(3)
     with pytest.raises(InputError, match="node 0 lacks the attribute 'x'"):
         Graph.from_networkx(original, features="x")

@@ -11,9 +11,9 @@ import pytest
 from serving_tools import tiny_predictor
 from yinyan import Graph
 from yinyan.live import finder
+from yinyan.service.answers import Wish, recommend
 from yinyan.service.context import Room
 from yinyan.service.options import Options
-from yinyan.service.questions import Wish, recommend
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from yinyan.live.change_log import log_path
 from yinyan.live.keeper import Made
 from yinyan.live.renewal import LocalRenewal
 from yinyan.live.structure import ConflictError
+from yinyan.service.answers import Wish, embed, explain, recommend, score
 from yinyan.service.context import Room
 from yinyan.service.options import Options
-from yinyan.service.questions import Wish, embed, explain, recommend, score
 
 
 def links(*pairs: tuple[Any, Any]) -> dict[str, Any]:

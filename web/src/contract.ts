@@ -129,7 +129,6 @@ export interface ModelInfo {
   index?: Record<string, unknown>;
   live?: Record<string, unknown>;
   read_only?: boolean;
-  why_read_only?: string | null;
   peers?: Record<string, Metrics>;
   num_seeds?: number; // whose means the metrics are
   recommended?: { num_asked: number; links: Omit<Scored, "is_link">[] };

@@ -1,13 +1,12 @@
 /** The map of the embeddings: points, edges and recommended links, searched and walked from. */
 
-import type { PointMap } from "./contract";
+import { nameOf, type PointMap } from "./contract";
+import { controls } from "./controls";
 import { h } from "./dom";
 import { textFilter } from "./filtering";
 import { followPointers } from "./gestures";
 import { Grid } from "./grid";
-import { icon } from "./icons";
 import type { Id } from "./ids";
-import { nameOf } from "./contract";
 import { paintPoints, type Points } from "./point_painter";
 import { counted, extent } from "./scales";
 import { Surface } from "./surface";
@@ -70,11 +69,13 @@ export class EmbeddingMap {
       this.seek(this.input.value);
       events.highlight?.(this.input.value.trim());
     });
+    const zoom = (factor: number): void => this.zoom(factor);
+    const buttons = controls("Map", { zoom, fit: () => this.fit(), step: 1.5, keys: false });
     this.element = h(
       "div",
       { class: "map" },
       h("div", { class: "field" }, h("label", { for: "map-search" }, "Highlight"), this.input, this.told),
-      h("div", { class: "surface" }, this.surface.canvas, this.controls()),
+      h("div", { class: "surface" }, this.surface.canvas, buttons),
       this.results,
     );
   }
@@ -101,20 +102,9 @@ export class EmbeddingMap {
     return nameOf({ id: this.map.ids[place] ?? "", label: this.map.labels?.[place] ?? null });
   }
 
-  private controls(): HTMLElement {
-    const zoom = (factor: number): void => {
-      this.viewport.zoom(factor, this.surface.width / 2, this.surface.height / 2);
-      this.surface.ask();
-    };
-    const button = (name: "plus" | "minus" | "fit", label: string, act: () => void): HTMLElement =>
-      h("button", { type: "button", title: label, "aria-label": label, onclick: act }, icon(name));
-    return h(
-      "div",
-      { class: "controls", role: "group", "aria-label": "Map" },
-      button("plus", "Zoom in", () => zoom(1.5)),
-      button("minus", "Zoom out", () => zoom(1 / 1.5)),
-      button("fit", "Fit", () => this.fit()),
-    );
+  private zoom(factor: number): void {
+    this.viewport.zoom(factor, this.surface.width / 2, this.surface.height / 2);
+    this.surface.ask();
   }
 
   private fit(): void {

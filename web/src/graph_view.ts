@@ -1,8 +1,8 @@
 /** The drawing of a neighbourhood: shown, moved, pointed at. */
 
+import { controls } from "./controls";
 import { h } from "./dom";
 import { followPointers } from "./gestures";
-import { icon, type Icon } from "./icons";
 import { placesOf, type Places } from "./layout";
 import { paintScene, screenRadius } from "./painter";
 import { counted, crowding, percent } from "./scales";
@@ -38,7 +38,9 @@ export class GraphView {
       () => this.fit(),
     );
     this.surface.canvas.setAttribute("role", "img");
-    this.element = h("div", { class: "graph" }, this.surface.canvas, this.tip, this.controls());
+    const zoom = (factor: number): void => this.zoom(factor);
+    const buttons = controls("Drawing", { zoom, fit: () => this.fit(), step: 1.3, keys: true });
+    this.element = h("div", { class: "graph" }, this.surface.canvas, this.tip, buttons);
     const gestures = {
       moved: () => this.moved(),
       hovered: (x: number, y: number) => this.pointed(x, y),
@@ -98,22 +100,6 @@ export class GraphView {
   placeOf(key: string): [number, number] | null {
     const place = this.places.get(key);
     return place === undefined ? null : this.viewport.toScreen(place.x, place.y);
-  }
-
-  private controls(): HTMLElement {
-    const button = (name: Icon, label: string, key: string, act: () => void): HTMLElement =>
-      h(
-        "button",
-        { type: "button", title: `${label} (${key})`, "aria-label": label, "aria-keyshortcuts": key, onclick: act },
-        icon(name),
-      );
-    return h(
-      "div",
-      { class: "controls", role: "group", "aria-label": "Drawing" },
-      button("plus", "Zoom in", "+", () => this.zoom(1.3)),
-      button("minus", "Zoom out", "-", () => this.zoom(1 / 1.3)),
-      button("fit", "Fit", "f", () => this.fit()),
-    );
   }
 
   private settle(): void {

@@ -2,7 +2,7 @@
 
 import type { HeldOut, Histogram } from "./contract";
 import { svg } from "./dom";
-import { axes, framed, numbersOf, pathOf, type Curve } from "./line_chart";
+import { axes, framed, pathOf, type Curve } from "./line_chart";
 import { counted, figure } from "./scales";
 
 /** The outline of bars that stand side by side, from the ground and back to it. */
@@ -36,11 +36,6 @@ export function histogramChart({ edges, positives, negatives }: Histogram, heldO
     percent(share),
     percent(negatives[i]!),
   ]);
-  return framed(
-    title,
-    ["positives", "negatives"],
-    chart,
-    caption,
-    numbersOf(title, ["score", "positives", "negatives"], rows),
-  );
+  const names = ["positives", "negatives"];
+  return framed(title, names, chart, caption, { header: ["score", ...names], rows });
 }

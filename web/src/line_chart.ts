@@ -60,7 +60,12 @@ export function pathOf(values: Curve["values"], { x, y }: Frame): string {
 }
 
 /** A figure's numbers for those who do not see it. */
-export function numbersOf(title: string, header: string[], rows: string[][]): HTMLElement {
+export interface Numbers {
+  header: string[];
+  rows: string[][];
+}
+
+function numbersOf(title: string, header: string[], rows: string[][]): HTMLElement {
   return h(
     "details",
     { class: "numbers" },
@@ -84,7 +89,7 @@ export function framed(
   names: readonly string[],
   chart: SVGElement,
   caption: string,
-  table: HTMLElement,
+  { header, rows }: Numbers,
 ): HTMLElement {
   const keys = names.map((name, i) => h("span", { class: `key key-${i + 1}` }, name));
   return h(
@@ -94,15 +99,15 @@ export function framed(
     names.length > 1 && h("div", { class: "keys-of-curves", "aria-hidden": "true" }, ...keys),
     chart,
     h("figcaption", {}, caption),
-    table,
+    numbersOf(title, header, rows),
   );
 }
 
-function tableOf(title: string, curves: readonly Curve[], xName: string): HTMLElement {
+function tableOf(curves: readonly Curve[], xName: string): Numbers {
   const places = [...new Set(curves.flatMap(({ values }) => values.map(([x]) => x)))].sort((a, b) => a - b);
   const columns = curves.map(({ values }) => new Map(values));
   const rows = places.map((x) => [String(x), ...columns.map((column) => figure(column.get(x) ?? null, 4))]);
-  return numbersOf(title, [xName, ...curves.map(({ name }) => name)], rows);
+  return { header: [xName, ...curves.map(({ name }) => name)], rows };
 }
 
 export interface Plot {
@@ -131,13 +136,8 @@ export function lineChart({ title, curves, x, y, caption, mark, unit, chance }: 
     for (const [a, b] of values)
       chart.append(svg("circle", { class: `dot dot-${i + 1}`, cx: frame.x(a), cy: frame.y(b), r: 3.5 }));
   });
-  return framed(
-    title,
-    curves.map(({ name }) => name),
-    chart,
-    caption,
-    tableOf(title, curves, x),
-  );
+  const names = curves.map(({ name }) => name);
+  return framed(title, names, chart, caption, tableOf(curves, x));
 }
 
 /** A dashed line between two places. */

@@ -4,7 +4,7 @@ import type { NodeInfo, Scored } from "./contract";
 import { h } from "./dom";
 import { keyOf, sameId, type Id } from "./ids";
 import { nameFor } from "./names";
-import { chanceOf, nameLine, scoreOf, type RowEvents } from "./prediction_row";
+import { chanceOf, lightWith, nameLine, scoreOf, walkButton, type RowEvents } from "./prediction_row";
 import { counted } from "./scales";
 
 export interface LinksContent {
@@ -42,11 +42,7 @@ export class LinksList {
   private row(node: NodeInfo, scored: Scored | null, centre: Id): HTMLLIElement {
     const key = keyOf(node.id);
     const name = nameFor(node.id);
-    const walk = h(
-      "button",
-      { type: "button", class: "walk", title: name, onclick: () => this.events.walk(node.id) },
-      h("span", { class: "name" }, name),
-    );
+    const walk = walkButton(node.id, name, this.events.walk);
     const inward = scored !== null && !sameId(scored.source, centre);
     const under =
       scored &&
@@ -62,9 +58,7 @@ export class LinksList {
       { class: "row", "data-key": key },
       h("div", { class: "what" }, nameLine(walk, node.id, name), under),
     );
-    row.addEventListener("pointerenter", () => this.events.light(key));
-    row.addEventListener("pointerleave", () => this.events.light(null));
-    row.addEventListener("focusin", () => this.events.light(key));
+    lightWith(row, key, this.events.light);
     return row;
   }
 }

@@ -195,7 +195,7 @@ export function modelSections(content: ModelInfo, mapPlace: HTMLElement): HTMLEl
   const hint = content.map === undefined ? " A click opens a node; ctrl and wheel, or a pinch, zoom." : "";
   return [
     headOf(content),
-    ...(content.read_only ? [h("p", { class: "banner" }, content.why_read_only ?? "This model is read only.")] : []),
+    ...(content.read_only ? [h("p", { class: "banner" }, "This model is read only.")] : []),
     metricsOf(content),
     dataOf(content),
     ...recommendedOf(content),

@@ -31,6 +31,19 @@ export function chanceOf(probability: number | null): HTMLElement {
   );
 }
 
+/** A button with the name of a node, which walks to it. */
+export function walkButton(id: Id, name: string, walk: RowEvents["walk"]): HTMLButtonElement {
+  const attributes = { type: "button", class: "walk", title: name, onclick: () => walk(id) };
+  return h("button", attributes, h("span", { class: "name" }, name));
+}
+
+/** Lights a node in the drawing while its row is pointed at or has the focus. */
+export function lightWith(row: HTMLElement, key: string, light: RowEvents["light"]): void {
+  row.addEventListener("pointerenter", () => light(key));
+  row.addEventListener("pointerleave", () => light(null));
+  row.addEventListener("focusin", () => light(key));
+}
+
 /** A name that can be walked to, and the id where it is not the name itself. */
 export function nameLine(walk: HTMLElement, id: Id, name: string): HTMLElement {
   return h(
@@ -62,11 +75,7 @@ export class PredictionRow {
     const name = nameFor(target);
     this.key = keyOf(target);
     const id = `why-${rank}`;
-    this.walkButton = h(
-      "button",
-      { type: "button", class: "walk", title: name, onclick: () => events.walk(target) },
-      h("span", { class: "name" }, name),
-    );
+    this.walkButton = walkButton(target, name, events.walk);
     this.whyButton = h(
       "button",
       { type: "button", class: "textual", "aria-expanded": "false", "aria-controls": id, onclick: () => this.toggle() },
@@ -87,9 +96,7 @@ export class PredictionRow {
       readOnly ? null : h("div", { class: "verdicts" }, this.verdict("accept", name), this.verdict("reject", name)),
       this.place,
     );
-    this.element.addEventListener("pointerenter", () => events.light(this.key));
-    this.element.addEventListener("pointerleave", () => events.light(null));
-    this.element.addEventListener("focusin", () => events.light(this.key));
+    lightWith(this.element, this.key, events.light);
   }
 
   focus(): void {

@@ -2,7 +2,7 @@
 
 import type { HeldOut, ReliabilityBin } from "./contract";
 import { svg } from "./dom";
-import { axes, framed, markLine, numbersOf } from "./line_chart";
+import { axes, framed, markLine } from "./line_chart";
 import { counted, figure } from "./scales";
 
 /** How many bins hold the stated probability within the interval of the observed share. */
@@ -36,11 +36,5 @@ export function reliabilityChart(bins: readonly ReliabilityBin[], { pairs, base_
     `In ${withinInterval(bins)} of ${counted(bins.length, "bin")} the stated probability lies within the 95 % interval ` +
     `(vertical line) of the observed share. ${pairs === "test" ? "Test" : "Validation"} pairs, weighted to a base rate ` +
     `of ${base_rate}; larger points hold more pairs.`;
-  return framed(
-    title,
-    [],
-    chart,
-    caption,
-    numbersOf(title, ["stated", "observed", "95 % interval", "pairs"], rows),
-  );
+  return framed(title, [], chart, caption, { header: ["stated", "observed", "95 % interval", "pairs"], rows });
 }

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from yinyan.cli.app import main
+from yinyan.cli.commands import main
 
 __all__ = ["main"]

@@ -26,8 +26,10 @@ __all__ = ["candidates", "check_rows_file", "pairs_of", "recommend_all", "write_
 _BLOCK = 500  # sources a part
 
 
-def check_rows_file(path: Path) -> None:
-    """Refuse a file that cannot hold rows before they are made, not after."""
+def check_rows_file(path: Path | None) -> None:
+    """Refuse a file that cannot hold rows before they are made, not after; None is no file."""
+    if path is None:
+        return
     if path.suffix not in (".parquet", ".csv"):
         raise InputError(f"'{path}' needs to end in .parquet or .csv")
     if path.is_dir():

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import typer
 
-from yinyan.cli.bulk import recommend_all as stream_all
-from yinyan.cli.bulk import write_rows
+from yinyan.cli.flags import Run
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import write_text
-from yinyan.graph import Graph
 from yinyan.graph.table_options import TableOptions
-from yinyan.model.fitted import EpochRecord, Fitted
-from yinyan.model.tensors import pick_device
-from yinyan.predictor import LinkPredictor
 from yinyan.progress import Checkpoints, JsonLines, Progress, interruptible, make_folder
-from yinyan.results import Id, Recommendations, text_table
-from yinyan.retrieval.index import Index
 from yinyan.settings import Settings, read_settings
-from yinyan.store import check_target
-from yinyan.text import counted
-from yinyan.training.fingerprints import graph_fingerprint
-from yinyan.training.hooks import Hooks
+from yinyan.text import counted, text_table
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
+    import pyarrow as pa
+
     from yinyan.evaluation import Evaluation, Ranking
+    from yinyan.graph import Graph
+    from yinyan.model.fitted import EpochRecord, Fitted
+    from yinyan.predictor import LinkPredictor
+    from yinyan.results import Recommendations
+    from yinyan.retrieval.index import Index
+    from yinyan.training.hooks import Hooks
 
 _TOPICS = ("graph", "columns", "model", "training", "memory")
 
@@ -48,13 +47,14 @@ __all__ = [
     "predictor",
     "print_fit",
     "print_json",
-    "print_links",
-    "print_scores",
+    "print_rows",
     "read_graph",
     "recommend_all",
     "run_evaluation",
     "run_fit",
     "show_graph",
+    "show_links",
+    "task",
 ]
 
 
@@ -72,6 +72,8 @@ class Plan:
 
 def check_outputs(model: Path | None, report: Path | None) -> None:
     """Refuse places that cannot be written before hours of work, not after."""
+    from yinyan.store import check_target
+
     if model is not None:
         check_target(model)
     if report is not None:
@@ -92,6 +94,8 @@ def names(text: str) -> tuple[str, ...]:
 
 def read_graph(edges: Path, table: TableOptions, progress: Progress) -> Graph:
     """The graph of the tables, described in the notes."""
+    from yinyan.graph import Graph
+
     graph = Graph.from_table(edges, **vars(table))
     show_graph(graph, progress)
     return graph
@@ -112,23 +116,17 @@ def aligned(note: str) -> str:
     return f"{topic:<10} {text}"
 
 
-def predictor(
-    settings_file: Path | None,
-    overrides: Mapping[str, Mapping[str, Any]],
-    *,
-    seed: int,
-    device: str,
-    calibration: str = "platt",
-) -> LinkPredictor:
+def predictor(run: Run, calibration: str = "platt") -> LinkPredictor:
     """An unfitted predictor; flags win over the file, and a wrong value is refused before any table is read."""
-    chosen: dict[str, dict[str, Any]] = (
-        {k: dict(v) for k, v in read_settings(settings_file).items()} if settings_file else {}
-    )
-    for group, values in overrides.items():
+    from yinyan.model.tensors import pick_device
+    from yinyan.predictor import LinkPredictor
+
+    chosen = read_settings(run.settings) if run.settings else {}
+    for group, values in run.overrides.items():
         chosen[group] = {**chosen.get(group, {}), **values}
     Settings().updated(chosen)
-    pick_device(device)
-    return LinkPredictor(**chosen, calibration=calibration, seed=seed, device=device)  # type: ignore[arg-type]
+    pick_device(run.device)
+    return LinkPredictor(**chosen, calibration=calibration, seed=run.seed, device=run.device)  # type: ignore[arg-type]
 
 
 def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *, resume: bool) -> None:
@@ -152,7 +150,8 @@ def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *
 
 def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Progress) -> Evaluation:
     """One result per seed; after Ctrl-C, finished seeds and the state of the running one are kept for --resume."""
-    from yinyan.evaluation import Evaluation, SeedResult, evaluate_seed  # whoever only asks imports no training
+    from yinyan.evaluation import Evaluation, SeedResult, evaluate_seed
+    from yinyan.training.fingerprints import graph_fingerprint
 
     folder = Path(f"{plan.dataset}.evaluation.checkpoint")
     marks = (
@@ -164,7 +163,7 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
     )
     digest = hashlib.blake2b(repr(marks).encode(), digest_size=8).hexdigest()
     results: list[SeedResult] = []
-    tell = _once(lambda text: progress.note(aligned(text)))  # every seed has the same model
+    tell = functools.cache(lambda text: progress.note(aligned(text)))  # once: every seed has the same model
     checkpoints = Checkpoints(folder, resume=plan.resume, run=digest, say=progress.note)
     with checkpoints, interruptible(progress.note) as should_stop:
         for seed in plan.seeds:
@@ -205,34 +204,41 @@ def recommend_all(
     model: LinkPredictor, out: Path, k: int, progress: Progress, *, as_json: bool, index: Index | None = None
 ) -> None:
     """Every node's recommendations to a file; Ctrl-C keeps the finished parts, and the same command goes on."""
-    started = False
-
-    def show(done: int, total: int) -> None:
-        nonlocal started
-        if not started:
-            progress.start("nodes", total, 0)
-            started = True
-        progress.advance(done)
+    from yinyan.cli.bulk import recommend_all as stream_all
 
     try:
-        with interruptible(progress.note) as should_stop:
-            count = stream_all(model, out, k, index=index, on_progress=show, should_stop=should_stop)
+        with task(progress, "nodes", model.graph_.num_nodes) as should_stop:
+            count = stream_all(
+                model, out, k, index=index, on_progress=lambda done, _: progress.advance(done), should_stop=should_stop
+            )
     except StoppedError as stopped:
         raise StoppedError(f"{stopped}. The same command goes on from there") from None
-    finally:
-        if started:
-            progress.finish()
     _say_written(count, out, as_json=as_json)
+
+
+@contextmanager
+def task(progress: Progress, title: str, total: int, done: int = 0) -> Iterator[Callable[[], bool]]:
+    """A task of `total` parts, shown; what it yields is true once Ctrl-C was pressed."""
+    progress.start(title, total, done)
+    try:
+        with interruptible(progress.note) as should_stop:
+            yield should_stop
+    finally:
+        progress.finish()
 
 
 def deliver(table: pa.Table, out: Path, *, as_json: bool) -> None:
     """Rows to a file, and word of it."""
+    from yinyan.cli.bulk import write_rows
+
     write_rows(table, out)
     _say_written(table.num_rows, out, as_json=as_json)
 
 
 def load(path: Path, device: str) -> LinkPredictor:
     """A saved model."""
+    from yinyan.predictor import LinkPredictor
+
     return LinkPredictor.load(path, device=device)
 
 
@@ -269,40 +275,32 @@ def facts(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def print_links(
+def show_links(
     found: Recommendations,
+    out: Path | None,
     *,
     as_json: bool,
     empty: str = "no links to recommend: every candidate is a neighbour already",
 ) -> None:
-    """All rows of an answer, with probabilities if there are any: the repr of a long answer leaves some out."""
-    chances = [{}] * len(found) if found.probabilities is None else [{"probability": p} for p in found.probabilities]
-    rows = [{**row._asdict(), **chance} for row, chance in zip(found, chances, strict=True)]
+    """All rows of an answer, to a file or printed: the repr of a long answer leaves some out."""
+    if out is not None:
+        deliver(found.to_arrow(), out, as_json=as_json)
+        return
+    rows = [row._asdict() for row in found]
+    if found.probabilities is not None:
+        rows = [{**row, "probability": p} for row, p in zip(rows, found.probabilities.tolist(), strict=True)]
+    print_rows(rows, as_json=as_json, right=(2, 3, 4), empty=empty)
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, right: Sequence[int] = (), empty: str = "") -> None:
+    """Rows with the same keys, as JSON or as a table; the columns `right` are numbers."""
     if as_json:
         print_json(rows)
     elif not rows:
         typer.echo(empty)
     else:
         cells = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-        typer.echo(text_table(list(rows[0]), cells, right=(2, 3, 4)))
-
-
-def print_scores(
-    pairs: Sequence[tuple[Id, Id]],
-    scores: Sequence[float],
-    chances: Sequence[float],
-    base_rate: float,
-    *,
-    as_json: bool,
-) -> None:
-    """Scored pairs, with the base rate that their probabilities hold for."""
-    rows = [(a, b, score, chance) for (a, b), score, chance in zip(pairs, scores, chances, strict=True)]
-    if as_json:
-        keys = ("source", "target", "score", "probability")
-        print_json({"base_rate": base_rate, "pairs": [dict(zip(keys, row, strict=True)) for row in rows]})
-        return
-    header = ["source", "target", "score", f"probability at base rate {base_rate:g}"]
-    typer.echo(text_table(header, [[str(a), str(b), f"{s:.3f}", f"{p:.3f}"] for a, b, s, p in rows], right=(2, 3)))
+        typer.echo(text_table(list(rows[0]), cells, right=right))
 
 
 def _say_written(count: int, out: Path, *, as_json: bool) -> None:
@@ -310,18 +308,6 @@ def _say_written(count: int, out: Path, *, as_json: bool) -> None:
         print_json({"rows": count, "file": str(out)})
     else:
         typer.echo(f"wrote {count:,} rows to '{out}'")
-
-
-def _once(say: Callable[[str], None]) -> Callable[[str], None]:
-    """`say`, once for each text."""
-    said: set[str] = set()
-
-    def tell(text: str) -> None:
-        if text not in said:
-            said.add(text)
-            say(text)
-
-    return tell
 
 
 def _hooks(
@@ -333,6 +319,8 @@ def _hooks(
     resume: bool,
     tell: Callable[[str], None] | None = None,
 ) -> Hooks:
+    from yinyan.training.hooks import Hooks
+
     def on_epoch(record: EpochRecord) -> None:
         hits = "" if record.hits is None else f"   valid hits@10% {record.hits:.3f}   auc {record.auc:.3f}"
         progress.advance(record.epoch, f"loss {record.loss:.3f}{hits}")

@@ -33,10 +33,6 @@ class Citation(NamedTuple):
     probability: float
     hidden: bool
 
-    def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON."""
-        return self._asdict()
-
 
 def best_citations(evaluation: Evaluation) -> list[Citation]:
     """The highest-scored links that are not in the training graph, of some papers drawn by the seed, each pair once."""

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,13 +22,11 @@ __all__ = [
     "Edges",
     "Model",
     "Quiet",
-    "Report",
-    "Resume",
     "RowsFile",
+    "Run",
     "Seed",
-    "SettingsFile",
     "old_flag",
-    "with_settings",
+    "with_run",
     "with_table",
 ]
 
@@ -35,16 +34,27 @@ Command = Callable[..., None]
 
 Edges = Annotated[Path, typer.Argument(help="table of edges: CSV, TSV or Parquet", show_default=False)]
 Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
-SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file of settings; --set overrides it")]
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]
 Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
-Report = Annotated[Path | None, typer.Option(help="HTML file for a report (default: no report)")]
 RowsFile = Annotated[Path | None, typer.Option(help=".parquet or .csv file for the rows (default: print them)")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print no progress and no notes")]
-Resume = Annotated[bool, typer.Option("--resume", help="continue a run that was stopped with Ctrl-C")]
 
 _TABLE_PANEL = "Tables"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a model is trained, and where its figures go: the flags of fit, evaluate and demo."""
+
+    settings: Annotated[Path | None, typer.Option(help="TOML file of settings; --set overrides it")] = None
+    seed: Seed = 0
+    device: Device = "auto"
+    report: Annotated[Path | None, typer.Option(help="HTML file for a report (default: no report)")] = None
+    as_json: AsJson = False
+    quiet: Quiet = False
+    resume: Annotated[bool, typer.Option("--resume", help="continue a run that was stopped with Ctrl-C")] = False
+    overrides: dict[str, dict[str, Any]] = field(default_factory=dict)  # of --set, and of the old flags
 
 
 def with_table(command: Command) -> Command:
@@ -92,22 +102,26 @@ def _table(help: str, name: str) -> Any:
     return typer.Option(name, help=help, rich_help_panel=_TABLE_PANEL, show_default=False)
 
 
-def with_settings(command: Command) -> Command:
-    """Give a command --set, and for one version more the hidden flags of single settings, as `overrides`."""
+def with_run(command: Command) -> Command:
+    """Give a command the flags of `Run`, which it receives as `run`, and the hidden old flags of single settings."""
+    hints = typing.get_type_hints(Run, include_extras=True)
+    plain = [_keyword(f.name, hints[f.name], f.default) for f in dataclasses.fields(Run) if f.name != "overrides"]
     option = typer.Option(
         "--set", metavar="NAME=VALUE", help="setting such as encoder.num_steps=3, repeatable", show_default=False
     )
-    added = [_keyword("set_", Annotated[list[str] | None, option], None), *_old_flags()]
+    hidden = [_hidden(flag, value) for flag, _, value in _old_names()]
+    added = [_keyword("set_", Annotated[list[str] | None, option], None), *plain, *hidden]
 
-    def collect(given: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    def collect(given: dict[str, Any]) -> Run:
         old = _old_assignments(given)
         if old:
             flags = ", ".join(flag for flag, _ in old)
             now = " ".join(f"--set {text}" for _, text in old)
             typer.echo(f"warning: {flags} will be removed in the next version: write {now}", err=True)
-        return parse_overrides([*(text for _, text in old), *(given["set_"] or ())])
+        overrides = parse_overrides([*(text for _, text in old), *(given["set_"] or ())])
+        return Run(**{p.name: given[p.name] for p in plain}, overrides=overrides)
 
-    return _extended(command, "overrides", added, collect)
+    return _extended(command, "run", added, collect)
 
 
 def old_flag(group: str, field: str) -> str:
@@ -115,51 +129,42 @@ def old_flag(group: str, field: str) -> str:
     return "--" + (f"decoder_{field}" if group == "decoder" else field).replace("_", "-")
 
 
-def _old_names() -> list[tuple[str, str, str]]:
-    """Flag, group and setting of every flag there was, those of settings that were renamed since included."""
-    names = [
-        (old_flag(group, f.name), group, f.name) for group, kind in GROUPS.items() for f in dataclasses.fields(kind)
-    ]
-    return names + [(old_flag(group, old), group, new) for group, many in RENAMED.items() for old, new in many.items()]
-
-
-def _old_flags() -> list[inspect.Parameter]:
-    found = []
-    for flag, group, name in _old_names():
-        if _is_bool(group, name):
-            found += [_hidden(flag, bool, False), _hidden(f"--no-{flag[2:]}", bool, False)]
+def _old_names() -> list[tuple[str, str, str | None]]:
+    """Every flag there was, its setting, and the value that it stands for if it takes none."""
+    names = [(group, f.name, f.name) for group, kind in GROUPS.items() for f in dataclasses.fields(kind)]
+    names += [(group, old, new) for group, renamed in RENAMED.items() for old, new in renamed.items()]
+    found: list[tuple[str, str, str | None]] = []
+    for group, old, new in names:
+        flag = old_flag(group, old)
+        owner: type = GROUPS[group]
+        if type_hints(owner)[new] is bool:
+            found += [(flag, f"{group}.{new}", "true"), (f"--no-{flag[2:]}", f"{group}.{new}", "false")]
         else:
-            found.append(_hidden(flag, str | None, None))
+            found.append((flag, f"{group}.{new}", None))
     return found
 
 
 def _old_assignments(given: dict[str, Any]) -> list[tuple[str, str]]:
     """The old flags that were used, each with the text that --set takes in its place."""
-    found = []
-    for flag, group, name in _old_names():
-        path, no = f"{group}.{name}", f"--no-{flag[2:]}"
-        if not _is_bool(group, name):
-            value = given[_parameter(flag)]
-            found += [] if value is None else [(flag, f"{path}={value}")]
-            continue
-        on, off = given[_parameter(flag)], given[_parameter(no)]
-        if on and off:
+    used = {
+        flag: f"{path}={value or given[_parameter(flag)]}"
+        for flag, path, value in _old_names()
+        if given[_parameter(flag)] not in (None, False)
+    }
+    for flag in used:
+        no = f"--no-{flag[2:]}"
+        if no in used:
             raise SettingsError(f"{flag} and {no} exclude each other: leave one out")
-        found += [(flag, f"{path}=true")] if on else [(no, f"{path}=false")] if off else []
-    return found
+    return list(used.items())
 
 
-def _hidden(flag: str, kind: Any, default: Any) -> inspect.Parameter:
+def _hidden(flag: str, value: str | None) -> inspect.Parameter:
+    kind, default = (str | None, None) if value is None else (bool, False)
     return _keyword(_parameter(flag), Annotated[kind, typer.Option(flag, hidden=True)], default)
 
 
 def _parameter(flag: str) -> str:
     return "old_" + flag[2:].replace("-", "_")
-
-
-def _is_bool(group: str, name: str) -> bool:
-    owner: type = GROUPS[group]
-    return type_hints(owner)[name] is bool
 
 
 def _extended(

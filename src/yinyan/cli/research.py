@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yinyan.cli import flags
+from yinyan.cli import common, flags
 from yinyan.cli.flags import with_table
 from yinyan.errors import InputError
 from yinyan.graph.table_options import TableOptions
-from yinyan.progress import Progress, interruptible, show_progress
+from yinyan.progress import Progress, show_progress
 
 if TYPE_CHECKING:
     from yinyan.reproduce import Cell, Job, Recipe
@@ -32,7 +31,6 @@ def audit(
     """Search a split for leaks; exit with 1 if there are any."""
     from yinyan.auditing import audit as look_at
     from yinyan.auditing.split_files import read_split_folder
-    from yinyan.cli import common
 
     progress = show_progress(quiet=quiet)
     graph = common.read_graph(edges, table, progress)
@@ -73,14 +71,14 @@ def reproduce(
 
     --json prints the paths of the pages, or the figures if one row, one data set and one protocol are chosen.
     """
-    from yinyan.cli import common
     from yinyan.reproduce import Job, kept_results
     from yinyan.reproduce.pages import recipe_list, write_index, write_pages
     from yinyan.reproduce.tables import spread_over_seeds
 
     job = Job(out / "smoke" if smoke else out, device, threads=1 if workers > 1 else 0, smoke=smoke)
     if list_all:
-        _print_rows(("recipe", "title", "state"), recipe_list(job), as_json=as_json)
+        rows = [{"recipe": name, "title": title, "state": state} for name, title, state in recipe_list(job)]
+        common.print_rows(rows, as_json=as_json)
         return
     chosen = _recipes(recipes, everything=everything, smoke=smoke)
     cells = _cells(chosen, data, protocol, 1 if smoke else seeds)
@@ -104,15 +102,14 @@ def methods(*, as_json: flags.AsJson = False) -> None:
     from yinyan.peers.registry import METHODS, PEERS
     from yinyan.text import counted
 
-    rows = [(name, card.family, card.words) for name, card in METHODS.items()]
-    _print_rows(("method", "family", "words"), rows, as_json=as_json)
+    rows = [{"method": name, "family": card.family, "words": card.words} for name, card in METHODS.items()]
+    common.print_rows(rows, as_json=as_json)
     if not as_json:
         typer.echo(f"\n{counted(len(PEERS), 'peer')}, {len(METHODS) - len(PEERS)} variants of ours")
 
 
 def datasets(*, as_json: flags.AsJson = False) -> None:
     """List the data sets that can be loaded by name."""
-    from yinyan.cli import common
     from yinyan.datasets import NAMES
 
     common.print_json(list(NAMES)) if as_json else typer.echo("\n".join(NAMES))
@@ -129,12 +126,10 @@ def _recipes(names: list[str] | None, *, everything: bool, smoke: bool) -> list[
 
 def _cells(recipes: list[Recipe], data: str | None, protocol: str | None, seeds: int | None) -> list[Cell]:
     cells = [cell for recipe in recipes for cell in recipe.cells(seeds)]
-    if data is not None:
-        only = _among("--data", data, {cell.data for cell in cells})
-        cells = [cell for cell in cells if cell.data in only]
-    if protocol is not None:
-        only = _among("--protocol", protocol, {cell.protocol for cell in cells})
-        cells = [cell for cell in cells if cell.protocol in only]
+    for option, given in (("data", data), ("protocol", protocol)):
+        if given is not None:
+            only = _among(f"--{option}", given, {getattr(cell, option) for cell in cells})
+            cells = [cell for cell in cells if getattr(cell, option) in only]
     return cells
 
 
@@ -151,25 +146,11 @@ def _run(cells: list[Cell], job: Job, workers: int, progress: Progress) -> None:
 
     runs = {cell.digest: cell for cell in cells}
     kept = len(kept_results(runs.values(), job))
-    progress.start("run", len(runs), kept)
-    try:
-        with interruptible(progress.note) as should_stop:
-            run_cells(
-                cells,
-                job,
-                workers=workers,
-                on_done=lambda result, done, total: progress.advance(kept + done, result.cell.summary),
-                should_stop=should_stop,
-            )
-    finally:
-        progress.finish()
-
-
-def _print_rows(keys: tuple[str, ...], rows: Iterable[tuple[str, ...]], *, as_json: bool) -> None:
-    from yinyan.cli import common
-    from yinyan.results import text_table
-
-    if as_json:
-        common.print_json([dict(zip(keys, row, strict=True)) for row in rows])
-    else:
-        typer.echo(text_table(list(keys), [list(row) for row in rows]))
+    with common.task(progress, "run", len(runs), kept) as should_stop:
+        run_cells(
+            cells,
+            job,
+            workers=workers,
+            on_done=lambda result, done, total: progress.advance(kept + done, result.cell.summary),
+            should_stop=should_stop,
+        )

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from yinyan.cli import flags
+from yinyan.cli import common, flags
 from yinyan.errors import MissingExtraError
 from yinyan.progress import make_folder, show_progress
 
@@ -49,23 +49,20 @@ def serve(
     """Serve a model over HTTP, with updates of the graph and the explorer."""
     Limits, Options, run = _service()  # noqa: N806
 
-    def text(path: Path | None) -> str | None:
-        return None if path is None else str(path)
-
     options = Options(
-        model=str(model),
+        model=model,
         host=host,
         port=port,
         workers=workers,
-        keys=text(api_keys),
+        keys=api_keys,
         read_only=read_only,
-        log=text(log),
+        log=log,
         carry_over=carry_over,
-        labels=text(labels),
+        labels=labels,
         label_column=label_column,
         id_column=id_column,
         index=index,
-        access_log=text(access_log),
+        access_log=access_log,
         limits=Limits(at_once=at_once, seconds=seconds),
     )
     run(options, tell=lambda words: typer.echo(words, err=True))
@@ -79,7 +76,6 @@ def serve_demo(
 ) -> None:
     """Train a model of Cora, unless there is one, and show it in the explorer."""
     _, Options, run = _service()  # noqa: N806
-    from yinyan.cli import common
     from yinyan.datasets.bundled import bundled_cora, cora_subjects
     from yinyan.graph.tables import write_parquet
 
@@ -87,13 +83,13 @@ def serve_demo(
     if not (model / "manifest.json").exists():
         progress = show_progress(quiet=quiet)
         make_folder(folder, folder)
-        common.run_fit(common.predictor(None, {}, seed=0, device="auto"), bundled_cora(), model, progress, resume=False)
+        common.run_fit(common.predictor(flags.Run()), bundled_cora(), model, progress, resume=False)
     write_parquet(cora_subjects(), labels)
     address = f"http://127.0.0.1:{port}"
     typer.echo(f"the explorer is at {address} (Ctrl-C ends it)")
     if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         threading.Timer(3.0, webbrowser.open, [address]).start()
-    run(Options(str(model), port=port, labels=str(labels), access_log=os.devnull))
+    run(Options(model, port=port, labels=labels, access_log=Path(os.devnull)))
 
 
 def _service() -> tuple[Any, Any, Any]:

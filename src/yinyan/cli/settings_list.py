@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from yinyan.cli import flags
+from yinyan.cli import common, flags
 from yinyan.errors import InputError
 from yinyan.settings import GROUPS, allowed_values, setting_paths
 
@@ -26,8 +26,6 @@ def settings(
     as_json: flags.AsJson = False,
 ) -> None:
     """List the settings that --set and --settings take: name, meaning, default, allowed values."""
-    from yinyan.cli import common
-
     rows = [setting_row(path) for path in setting_paths() if names is None or names in path]
     if not rows:
         near = difflib.get_close_matches(str(names), [*GROUPS, *setting_paths()], n=1, cutoff=0.0)[0]

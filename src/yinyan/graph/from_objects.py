@@ -39,6 +39,8 @@ def graph_from_arrays(
 
 def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, features: Any) -> Graph:
     """Build a graph from a networkx graph; see `Graph.from_networkx`."""
+    if not hasattr(graph, "nodes") or not hasattr(graph, "is_directed"):
+        raise InputError(f"expected a networkx graph (got {type(graph).__name__}): see Graph.from_arrays")
     nodes = list(graph.nodes)
     try:
         ids = Ids.from_values(nodes)

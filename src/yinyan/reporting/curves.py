@@ -75,10 +75,8 @@ def reliability_bins(
 
 def score_histogram(positive: ArrayLike, negative: ArrayLike, num_bins: int = 32) -> tuple[Floats, Floats, Floats]:
     """(num_bins + 1,) edges of bins, and the share of the positives and of the negatives in each."""
-    parts = [np.asarray(scores, dtype=np.float64).ravel() for scores in (positive, negative)]
+    parts = _scores(positive, negative)
     both = np.concatenate(parts)
-    if not parts[0].size or not parts[1].size or np.isnan(both).any():
-        raise InputError("scores of positives and of negatives need to be given, none of them NaN")
     finite = both[np.isfinite(both)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     edges = np.linspace(low, high, num_bins + 1) if high > low else np.linspace(low - 0.5, low + 0.5, num_bins + 1)
@@ -99,12 +97,17 @@ def thinned(x: Floats, y: Floats, most: int = 200) -> tuple[Floats, Floats]:
 
 def _cumulative(positive: ArrayLike, negative: ArrayLike) -> tuple[Floats, Floats]:
     """Positives and negatives at or above each distinct score, from the highest score down."""
-    pos, neg = np.sort(np.ravel(positive)).astype(np.float64), np.sort(np.ravel(negative)).astype(np.float64)
-    if not pos.size or not neg.size or np.isnan(pos[-1]) or np.isnan(neg[-1]):  # NaN sorts last
-        raise InputError("scores of positives and of negatives need to be given, none of them NaN")
-    thresholds = np.unique(np.concatenate([pos, neg]))[::-1]
-    above = [(part.size - np.searchsorted(part, thresholds, side="left")).astype(np.float64) for part in (pos, neg)]
+    parts = [np.sort(part) for part in _scores(positive, negative)]
+    thresholds = np.unique(np.concatenate(parts))[::-1]
+    above = [(part.size - np.searchsorted(part, thresholds, side="left")).astype(np.float64) for part in parts]
     return above[0], above[1]
+
+
+def _scores(positive: ArrayLike, negative: ArrayLike) -> list[Floats]:
+    parts = [np.asarray(scores, dtype=np.float64).ravel() for scores in (positive, negative)]
+    if any(not part.size or np.isnan(part).any() for part in parts):
+        raise InputError("scores of positives and of negatives need to be given, none of them NaN")
+    return parts
 
 
 def _wilson(hits: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Floats, Floats]:

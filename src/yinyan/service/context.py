@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,9 +16,9 @@ from yinyan.live.names import Labels
 from yinyan.live.state import Finder, LiveState, Served, served_model
 from yinyan.live.structure import Change
 from yinyan.model.fitted import Fitted
+from yinyan.service.answers import Wish, recommend_together
 from yinyan.service.browsing import Maps
 from yinyan.service.options import Options
-from yinyan.service.questions import Wish, recommend_together
 from yinyan.service.workers import Counter, Desk, within
 
 __all__ = ["Room"]
@@ -33,11 +32,9 @@ class Room:
     def __init__(self, options: Options) -> None:
         self.options = options
         limits = options.limits
-        self.shared_folder = None if options.shared is None else Path(options.shared)
-        path = log_path(options.model_path) if options.log is None else Path(options.log)
         self.keeper = Keeper(
             self._load,
-            ChangeLog(path),
+            ChangeLog(options.log or log_path(options.model)),
             read_only=options.read_only,
             follow=options.workers > 1,
             carry_over=options.carry_over,
@@ -96,14 +93,14 @@ class Room:
         return recommend_together(self.now, wishes)
 
     def _load(self) -> Served:
-        return served_model(self.options.model_path, self._labels, self._finder)
+        return served_model(self.options.model, self._labels, self._finder)
 
     def _labels(self, fitted: Fitted) -> Labels | None:
         options = self.options
         if options.labels is None:
             return None
-        return read_labels(fitted.graph, Path(options.labels), options.id_column, options.label_column)
+        return read_labels(fitted.graph, options.labels, options.id_column, options.label_column)
 
     def _finder(self, fitted: Fitted) -> Finder:
-        places = [self.options.model_path, *([] if self.shared_folder is None else [self.shared_folder])]
+        places = [place for place in (self.options.model, self.options.shared) if place is not None]
         return finder_for(fitted, self.options.index, places)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import sys
 import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, TextIO
 
 from pydantic_core import from_json
@@ -21,7 +19,7 @@ from yinyan.service.options import Limits, is_loopback
 from yinyan.service.problems import problem
 from yinyan.service.prometheus import Counters
 
-__all__ = ["AccessLog", "Gate"]
+__all__ = ["Gate"]
 
 _log = logging.getLogger("yinyan.service")
 
@@ -33,17 +31,6 @@ _HEADERS = (
 )
 
 
-class AccessLog:
-    """A JSON line for each request."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._stream: TextIO = sys.stderr if path is None else path.open("a", encoding="utf-8", buffering=1)
-
-    def write(self, facts: Mapping[str, Any]) -> None:
-        """One line."""
-        self._stream.write(json.dumps(facts) + "\n")
-
-
 class Gate:
     """Checks host, key and body before the routes see a request."""
 
@@ -52,7 +39,7 @@ class Gate:
         app: ASGIApp,
         limits: Limits,
         counters: Counters,
-        access: AccessLog,
+        access: TextIO,
         keys: Mapping[str, str] | None,
         is_full: Callable[[str], bool],
     ) -> None:
@@ -84,7 +71,7 @@ class Gate:
         finally:
             seconds = time.perf_counter() - started
             self._counters.count(getattr(scope.get("route"), "path", None), scope["method"], status, seconds)
-            self._access.write(_note(scope, key, status, size, seconds))
+            self._access.write(json.dumps(_note(scope, key, status, size, seconds)) + "\n")
 
     async def _admit(
         self, scope: Scope, headers: Mapping[bytes, bytes], key: str | None, receive: Receive, send: Send

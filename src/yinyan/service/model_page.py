@@ -10,7 +10,7 @@ from yinyan.reporting.content import model_content
 __all__ = ["model_page"]
 
 
-def model_page(state: LiveState, *, read_only: bool, why_read_only: str | None = None) -> dict[str, Any]:
+def model_page(state: LiveState, *, read_only: bool) -> dict[str, Any]:
     """All of it, as plain values."""
     served, structure = state.served, state.structure
     content = model_content(served.fitted)
@@ -29,5 +29,4 @@ def model_page(state: LiveState, *, read_only: bool, why_read_only: str | None =
             "drift": state.drift,
         },
         "read_only": read_only,
-        "why_read_only": why_read_only,
     }

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import ipaddress
-import json
-from dataclasses import dataclass
 from pathlib import Path
 
-from yinyan.errors import SettingsError
+from pydantic.dataclasses import dataclass
 
 __all__ = ["Limits", "Options", "is_loopback"]
 
@@ -38,47 +35,21 @@ class Limits:
 class Options:
     """All that a process that serves needs to know."""
 
-    model: str
+    model: Path
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
-    keys: str | None = None  # file of hashed API keys
+    keys: Path | None = None  # file of hashed API keys
     read_only: bool = False
-    log: str | None = None  # change log; beside the model if not named
+    log: Path | None = None  # change log; beside the model if not named
     carry_over: bool = False
-    labels: str | None = None  # table with ids, labels and attributes
+    labels: Path | None = None  # table with ids, labels and attributes
     label_column: str | None = None
     id_column: str | None = None
     index: str = "auto"
-    access_log: str | None = None  # file of JSON lines; standard error if not named
-    shared: str | None = None  # folder of the processes' counters
+    access_log: Path | None = None  # file of JSON lines; standard error if not named
+    shared: Path | None = None  # folder of the processes' counters
     limits: Limits = Limits()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.port <= 65535:
-            raise SettingsError(f"'port' needs to lie between 0 and 65535 (got {self.port})")
-        if self.workers < 1:
-            raise SettingsError(f"'workers' needs to be a positive integer (got {self.workers})")
-        if self.keys is None and not is_loopback(self.host):
-            raise SettingsError(
-                f"'{self.host}' can be reached by others, so API keys are required: make one with "
-                "'yinyan keys FILE' and start with --api-keys FILE (or serve on 127.0.0.1)"
-            )
-
-    @property
-    def model_path(self) -> Path:
-        """The model directory."""
-        return Path(self.model)
-
-    def to_json(self) -> str:
-        """For a child process."""
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Options:
-        """Read back what `to_json` wrote."""
-        values = json.loads(text)
-        return cls(**{**values, "limits": Limits(**values["limits"])})
 
 
 def is_loopback(host: str) -> bool:

@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError, YinYanError
+from yinyan.errors import StoreError, UnknownNodeError, YinYanError
 from yinyan.live.change_log import LogFullError
 from yinyan.live.structure import ConflictError
 
@@ -41,8 +41,6 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (LogFullError, HTTPStatus.SERVICE_UNAVAILABLE),
     (TookTooLongError, HTTPStatus.GATEWAY_TIMEOUT),
     (StoreError, HTTPStatus.CONFLICT),
-    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (SettingsError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (YinYanError, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 
@@ -60,34 +58,28 @@ def problem(status: int, detail: str, *, headers: Mapping[str, str] | None = Non
 def add_handlers(app: FastAPI) -> None:
     """Turn every error into a problem."""
 
-    async def of_library(request: Request, error: Exception) -> Response:
+    @app.exception_handler(YinYanError)
+    async def of_library(request: Request, error: YinYanError) -> Response:
         return problem(next(status for kind, status in _STATUS if isinstance(error, kind)), str(error))
 
-    async def of_request(request: Request, error: Exception) -> Response:
+    @app.exception_handler(RequestValidationError)
+    async def of_request(request: Request, error: RequestValidationError) -> Response:
         return problem(HTTPStatus.UNPROCESSABLE_ENTITY, _said(error))
 
-    async def of_route(request: Request, error: Exception) -> Response:
-        if not isinstance(error, HTTPException):
-            raise error
+    @app.exception_handler(HTTPException)
+    async def of_route(request: Request, error: HTTPException) -> Response:
         return problem(error.status_code, str(error.detail), headers=error.headers)
 
+    @app.exception_handler(Exception)
     async def of_ours(request: Request, error: Exception) -> Response:
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error of the service: see its log")
 
-    app.add_exception_handler(Exception, of_ours)
-    app.add_exception_handler(YinYanError, of_library)
-    app.add_exception_handler(RequestValidationError, of_request)
-    app.add_exception_handler(HTTPException, of_route)
 
-
-def _said(error: Exception) -> str:
+def _said(error: RequestValidationError) -> str:
     """The first thing that is wrong with a request, and where."""
-    if not isinstance(error, RequestValidationError) or not error.errors():
-        return str(error)
-    first = error.errors()[0]
+    first, *others = error.errors()
     where = [str(part) for part in first["loc"] if part not in ("body", "query", "path")]
     wrong = first.get("input")
     got = f" (got {wrong!r:.80})" if where and not isinstance(wrong, (dict, list)) else ""
-    more = len(error.errors()) - 1
-    rest = f"; {more} more" if more else ""
+    rest = f"; {len(others)} more" if others else ""
     return f"{'.'.join(where) or 'the body'}: {first['msg']}{got}{rest}"

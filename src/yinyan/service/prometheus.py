@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import mmap
 import os
-import struct
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Counters", "exposition"]
+__all__ = ["Counters"]
 
 # Every process counts in a mapped file of its own, and whoever is asked adds the files up: a process that dies takes
 # no counts with it. Routes and classes of status are few and known, so that the files have a fixed layout.
@@ -31,16 +29,12 @@ class Counters:
         self._folder = folder
         per_method, per_route = len(_STATUSES), len(_BOUNDS) + 2  # beyond all bounds, and the sum
         self._shape = (len(self._routes), len(_METHODS) * per_method + per_route)
-        size = 8 * self._shape[0] * self._shape[1]
         self._lock = threading.Lock()
-        if folder is None:
-            self._values: NDArray[np.float64] = np.zeros(self._shape)
-        else:
+        self._values: NDArray[np.float64] = np.zeros(self._shape)
+        if folder is not None:
             path = folder / f"counters-{os.getpid()}.bin"
-            with path.open("ab") as file:
-                file.truncate(size)
-            with path.open("r+b") as file:
-                self._values = np.frombuffer(mmap.mmap(file.fileno(), size), dtype=np.float64).reshape(self._shape)
+            path.touch()
+            self._values = np.memmap(path, np.float64, "r+", shape=self._shape)
 
     def count(self, route: str | None, method: str, status: int, seconds: float) -> None:
         """One request has been answered."""
@@ -79,7 +73,9 @@ class Counters:
                     lines.append(f'yinyan_request_seconds_bucket{{route="{route}",le="{bound}"}} {value:.0f}')
                 lines.append(f'yinyan_request_seconds_sum{{route="{route}"}} {total[row, -1]:.6f}')
                 lines.append(f'yinyan_request_seconds_count{{route="{route}"}} {counts.sum():.0f}')
-        return "\n".join([*lines, *exposition(gauges), ""])
+        for name, (words, value) in gauges.items():
+            lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+        return "\n".join([*lines, ""])
 
     def _total(self) -> NDArray[np.float64]:
         if self._folder is None:
@@ -87,14 +83,6 @@ class Counters:
         total = np.zeros(self._shape)
         for path in sorted(self._folder.glob("counters-*.bin")):
             content = path.read_bytes()
-            if len(content) == total.size * struct.calcsize("d"):
+            if len(content) == total.nbytes:
                 total += np.frombuffer(content).reshape(self._shape)
         return total
-
-
-def exposition(gauges: Mapping[str, tuple[str, float]]) -> list[str]:
-    """Lines of values that go up and down."""
-    lines = []
-    for name, (words, value) in gauges.items():
-        lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", f"{name} {value:g}"]
-    return lines

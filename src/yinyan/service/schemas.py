@@ -53,12 +53,17 @@ class ScoreBody(_Body):
     base_rate: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.5
 
 
-class RecommendBody(_Body):
-    """Nodes for which links are recommended."""
+class SimilarBody(_Body):
+    """Nodes whose nearest nodes are wanted."""
 
     model_config = _with({"nodes": ["p1"], "k": 10})
     nodes: list[NodeId]
     k: Annotated[StrictInt, Field(ge=1)] = 10
+
+
+class RecommendBody(SimilarBody):
+    """Nodes for which links are recommended."""
+
     exclude_known: StrictBool = True
     among: list[NodeId] | None = None
     known: Annotated[
@@ -73,14 +78,6 @@ class RecommendBody(_Body):
     def excludes_known(self) -> bool:
         """By the new name, or by the old one if it is given."""
         return self.exclude_known if self.known is None else not self.known
-
-
-class SimilarBody(_Body):
-    """Nodes whose nearest nodes are wanted."""
-
-    model_config = _with({"nodes": ["p1"], "k": 10})
-    nodes: list[NodeId]
-    k: Annotated[StrictInt, Field(ge=1)] = 10
 
 
 class PairsBody(_Body):
@@ -121,6 +118,10 @@ class NodesBody(_Body):
     nodes: list[NewNodeBody]
 
 
+class _Answer(BaseModel):
+    version: int  # of the graph
+
+
 class Score(BaseModel):
     """Score and probability of one pair."""
 
@@ -131,11 +132,10 @@ class Score(BaseModel):
     is_link: bool
 
 
-class Scores(BaseModel):
+class Scores(_Answer):
     """Scores in the order of the pairs."""
 
     scores: list[Score]
-    version: int
 
 
 class Partner(BaseModel):
@@ -155,11 +155,10 @@ class NodePartners(BaseModel):
     recommendations: list[Partner]
 
 
-class Recommended(BaseModel):
+class Recommended(_Answer):
     """Recommended links in the order of the nodes."""
 
     results: list[NodePartners]
-    version: int
 
 
 class SimilarNode(BaseModel):
@@ -178,11 +177,10 @@ class NodeSimilar(BaseModel):
     similar: list[SimilarNode]
 
 
-class SimilarNodes(BaseModel):
+class SimilarNodes(_Answer):
     """Similar nodes in the order of the nodes asked about."""
 
     results: list[NodeSimilar]
-    version: int
 
 
 class ContributionOut(BaseModel):
@@ -194,25 +192,19 @@ class ContributionOut(BaseModel):
     amount: float
 
 
-class ExplanationOut(BaseModel):
+class ExplanationOut(Score):
     """Decomposition of a score into the shares of neighbours."""
 
-    source: NodeId
-    target: NodeId
-    score: float
     score_alone: float
-    probability: float
     base_rate: float
-    is_link: bool
     contributions: list[ContributionOut]
     residue: float
 
 
-class Explanations(BaseModel):
+class Explanations(_Answer):
     """Explanations in the order of the pairs."""
 
     explanations: list[ExplanationOut]
-    version: int
 
 
 class Embedding(BaseModel):
@@ -222,11 +214,10 @@ class Embedding(BaseModel):
     vector: list[float]
 
 
-class Embeddings(BaseModel):
+class Embeddings(_Answer):
     """Embeddings in the order of the nodes."""
 
     embeddings: list[Embedding]
-    version: int
 
 
 class NodeCard(BaseModel):
@@ -237,19 +228,17 @@ class NodeCard(BaseModel):
     degree: int
 
 
-class FoundNodes(BaseModel):
+class FoundNodes(_Answer):
     """Nodes found by a search, best first."""
 
     nodes: list[NodeCard]
-    version: int
 
 
-class NodePage(NodeCard):
+class NodePage(_Answer, NodeCard):
     """A node with its neighbours."""
 
     attributes: dict[str, Any]
     neighbours: list[NodeCard]
-    version: int
 
 
 class DrawnNode(NodeCard):
@@ -258,15 +247,14 @@ class DrawnNode(NodeCard):
     hop: int
 
 
-class Neighbourhood(BaseModel):
+class Neighbourhood(_Answer):
     """Nodes around one node, and the edges between them."""
 
     nodes: list[DrawnNode]
     links: list[IdPair]
-    version: int
 
 
-class NodeMap(BaseModel):
+class NodeMap(_Answer):
     """Two-dimensional positions of nodes."""
 
     ids: list[NodeId]
@@ -276,7 +264,6 @@ class NodeMap(BaseModel):
     edges: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = Field(
         description="edges between some of them, as positions in these lists"
     )
-    version: int
 
 
 class HeldOut(BaseModel):
@@ -339,35 +326,30 @@ class ModelPage(BaseModel):
     index: dict[str, Any]
     live: dict[str, float]
     read_only: bool
-    why_read_only: str | None
 
 
-class Added(BaseModel):
+class Added(_Answer):
     """Number of new edges or nodes, and the version of the graph."""
 
     added: int
-    version: int
 
 
-class Removed(BaseModel):
+class Removed(_Answer):
     """Number of removed edges, and the version of the graph."""
 
     removed: int
-    version: int
 
 
-class RejectedPairs(BaseModel):
+class RejectedPairs(_Answer):
     """Number of pairs whose rejection changed, and the version of the graph."""
 
     rejected: int
-    version: int
 
 
-class Reloaded(BaseModel):
+class Reloaded(_Answer):
     """Fingerprint of the model that is served."""
 
     fingerprint: str
-    version: int
 
 
 class Health(BaseModel):

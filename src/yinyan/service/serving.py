@@ -15,16 +15,19 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from pydantic import TypeAdapter
 from starlette.types import ASGIApp
 
-from yinyan.service.app import create_app
+from yinyan.errors import SettingsError
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
-from yinyan.service.options import Options
+from yinyan.service.options import Options, is_loopback
+from yinyan.service.routes import create_app
 from yinyan.service.slow_clients import SlowClientProtocol
 
 __all__ = ["app_of_environment", "serve", "uvicorn_settings"]
 
+_OPTIONS = TypeAdapter(Options)
 _VARIABLE = "YINYAN_SERVICE"  # options of a child process
 _PATIENCE = 600  # seconds in which a child has to have read the model
 _SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop must not wait for those who compute
@@ -33,7 +36,12 @@ _SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop mu
 def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
     """Serve until told to stop."""
     if options.keys is not None:
-        read_keys(Path(options.keys))  # a mistake in it is told before anything starts
+        read_keys(options.keys)  # a mistake in it is told before anything starts
+    elif not is_loopback(options.host):
+        raise SettingsError(
+            f"'{options.host}' can be reached by others, so API keys are required: make one with "
+            "'yinyan keys FILE' and start with --api-keys FILE (or serve on 127.0.0.1)"
+        )
     sys.setswitchinterval(_SWITCH)
     if options.workers == 1:
         room = Room(options)
@@ -42,11 +50,11 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
         _run_one(uvicorn.Config(create_app(room), **uvicorn_settings(options)), options, tell)
         return
     with tempfile.TemporaryDirectory(prefix="yinyan-") as folder:
-        options = replace(options, shared=folder)
+        options = replace(options, shared=Path(folder))
         trial = Room(replace(options, workers=1, read_only=True))  # what is wrong is said once, and not by each child
         tell(str(trial.now.served.finder))
         trial.close()
-        os.environ[_VARIABLE] = options.to_json()
+        os.environ[_VARIABLE] = _OPTIONS.dump_json(options).decode()
         tell(f"serving '{options.model}' with {options.workers} processes at {_address(options, options.port)}")
         uvicorn.run(f"{__name__}:app_of_environment", factory=True, **uvicorn_settings(options))
 
@@ -70,7 +78,7 @@ def _run_one(config: uvicorn.Config, options: Options, tell: Callable[[str], Non
 def app_of_environment() -> ASGIApp:
     """The application of a child process."""
     sys.setswitchinterval(_SWITCH)
-    room = Room(Options.from_json(os.environ[_VARIABLE]))
+    room = Room(_OPTIONS.validate_json(os.environ[_VARIABLE]))
     _on_hangup(room)
     return create_app(room)
 

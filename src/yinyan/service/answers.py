@@ -105,7 +105,5 @@ def embed(state: LiveState, nodes: Sequence[Id]) -> dict[str, Any]:
 def explain(state: LiveState, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Which neighbours moved the score of each pair, and by how much."""
     state.questions.pair_rows(pairs)  # an unknown node is refused before anything is computed
-    names = ("source", "target", "score", "score_alone", "probability", "base_rate", "is_link", "contributions")
-    found = [state.questions.explain(*pair).to_dict() for pair in pairs]
-    answers = [{name: answer[name] for name in (*names, "residue")} for answer in found]
+    answers = [state.questions.explain(*pair).to_dict() for pair in pairs]
     return {"explanations": answers, "version": state.version}

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from yinyan import __version__
-from yinyan.cli import flags, index, research, serve, settings_list
-from yinyan.cli.flags import with_settings, with_table
+from yinyan.cli import common, flags, index_commands, research, serve, settings_list
+from yinyan.cli.flags import Run, with_run, with_table
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import show_progress
@@ -29,40 +29,31 @@ app = typer.Typer(
 
 
 @app.command()
-@with_settings
+@with_run
 @with_table
 def fit(
     edges: flags.Edges,
     *,
     out: Annotated[Path, typer.Option(help="directory for the model")] = Path("model"),
     calibration: Annotated[str, typer.Option(help="calibration method: platt or isotonic")] = "platt",
-    settings: flags.SettingsFile = None,
-    overrides: dict[str, Any],
-    seed: flags.Seed = 0,
-    device: flags.Device = "auto",
-    report: flags.Report = None,
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-    resume: flags.Resume = False,
+    run: Run,
     table: TableOptions,
 ) -> None:
     """Train a model on a table of edges and save it."""
-    from yinyan.cli import common
-
-    common.check_outputs(out, report)
-    progress = show_progress(quiet=quiet)
-    model = common.predictor(settings, overrides, seed=seed, device=device, calibration=calibration)
+    common.check_outputs(out, run.report)
+    progress = show_progress(quiet=run.quiet)
+    model = common.predictor(run, calibration)
     graph = common.read_graph(edges, table, progress)
-    common.run_fit(model, graph, out, progress, resume=resume)
-    if report:
+    common.run_fit(model, graph, out, progress, resume=run.resume)
+    if run.report:
         from yinyan.reporting.report import fit_report
 
-        fit_report(report, model, title=f"Links of {edges.name}")
-    common.print_fit(model.fitted_, out, report, as_json=as_json)
+        fit_report(run.report, model, title=f"Links of {edges.name}")
+    common.print_fit(model.fitted_, out, run.report, as_json=run.as_json)
 
 
 @app.command()
-@with_settings
+@with_run
 @with_table
 def evaluate(
     edges: flags.Edges,
@@ -70,36 +61,27 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="clean or temporal; +val: test with validation edges")] = "clean",
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
-    settings: flags.SettingsFile = None,
-    overrides: dict[str, Any],
-    seed: flags.Seed = 0,
-    device: flags.Device = "auto",
-    report: flags.Report = None,
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-    resume: flags.Resume = False,
+    run: Run,
     table: TableOptions,
 ) -> None:
     """Measure a model on held-out edges, next to other methods."""
-    from yinyan.cli import common
-
-    common.check_outputs(None, report)
-    progress = show_progress(quiet=quiet)
-    model = common.predictor(settings, overrides, seed=seed, device=device)
+    common.check_outputs(None, run.report)
+    progress = show_progress(quiet=run.quiet)
+    model = common.predictor(run)
     beside = common.names(peers)
     graph = common.read_graph(edges, table, progress)
-    plan = common.Plan(edges.stem, protocol, tuple(range(seed, seed + seeds)), beside, resume)
+    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume)
     evaluation = common.run_evaluation(model, graph, plan, progress)
-    if report:
+    if run.report:
         from yinyan.reporting.report import evaluation_report
 
-        evaluation_report(report, evaluation, title=f"Links of {edges.name}")
-    if as_json:
+        evaluation_report(run.report, evaluation, title=f"Links of {edges.name}")
+    if run.as_json:
         common.print_json(evaluation.to_dict())
         return
     typer.echo(str(evaluation))
-    if report:
-        typer.echo(f"the report is in '{report}'")
+    if run.report:
+        typer.echo(f"the report is in '{run.report}'")
 
 
 @app.command()
@@ -122,7 +104,6 @@ def recommend(
     quiet: flags.Quiet = False,
 ) -> None:
     """Recommend the best new links of nodes."""
-    from yinyan.cli import common
     from yinyan.cli.bulk import candidates, check_rows_file
 
     if everything == bool(nodes):
@@ -131,8 +112,7 @@ def recommend(
         raise InputError("--all makes many rows: name a file for them with --out links.parquet")
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
-    if out is not None:
-        check_rows_file(out)
+    check_rows_file(out)
     predictor = common.load(model, device)
     built = predictor.load_index(model) if by_index else None
     if everything and out is not None:
@@ -141,10 +121,7 @@ def recommend(
     ids, asked = predictor.graph_.ids, built or predictor
     pool = None if among is None else candidates(predictor, among, header=not no_header)
     found = asked.recommend([ids.parse(text) for text in nodes or ()], k, among=pool)
-    if out is not None:
-        common.deliver(found.to_arrow(), out, as_json=as_json)
-    else:
-        common.print_links(found, as_json=as_json)
+    common.show_links(found, out, as_json=as_json)
 
 
 @app.command()
@@ -158,17 +135,12 @@ def similar(
     as_json: flags.AsJson = False,
 ) -> None:
     """List the nodes nearest in the embedding space, by cosine."""
-    from yinyan.cli import common
     from yinyan.cli.bulk import check_rows_file
 
-    if out is not None:
-        check_rows_file(out)
+    check_rows_file(out)
     predictor = common.load(model, device)
     found = predictor.similar([predictor.graph_.ids.parse(text) for text in nodes], k)
-    if out is not None:
-        common.deliver(found.to_arrow(), out, as_json=as_json)
-    else:
-        common.print_links(found, as_json=as_json, empty="no similar nodes: there is no other node")
+    common.show_links(found, out, as_json=as_json, empty="no similar nodes: there is no other node")
 
 
 @app.command()
@@ -187,12 +159,10 @@ def score(
     """Score pairs of nodes."""
     import pyarrow as pa
 
-    from yinyan.cli import common
     from yinyan.cli.bulk import check_rows_file, pairs_of
     from yinyan.results import id_column
 
-    if out is not None:
-        check_rows_file(out)
+    check_rows_file(out)
     predictor = common.load(model, device)
     first, second = pairs_of(predictor, pairs, source, target, header=not no_header)
     both = list(zip(first, second, strict=True))
@@ -201,8 +171,14 @@ def score(
     if out is not None:
         columns = {"source": id_column(first), "target": id_column(second), "score": scores, "probability": chances}
         common.deliver(pa.table(columns), out, as_json=as_json)
+        return
+    name = "probability" if as_json else f"probability at base rate {base_rate:g}"
+    answers = zip(first, second, scores.tolist(), chances.tolist(), strict=True)
+    rows = [{"source": a, "target": b, "score": s, name: p} for a, b, s, p in answers]
+    if as_json:
+        common.print_json({"base_rate": base_rate, "pairs": rows})
     else:
-        common.print_scores(both, scores.tolist(), chances.tolist(), base_rate, as_json=as_json)
+        common.print_rows(rows, as_json=False, right=(2, 3))
 
 
 @app.command()
@@ -215,8 +191,6 @@ def explain(
     as_json: flags.AsJson = False,
 ) -> None:
     """Show how much each neighbour changed the score of a pair."""
-    from yinyan.cli import common
-
     predictor = common.load(model, device)
     ids = predictor.graph_.ids
     explanation = predictor.explain(ids.parse(source), ids.parse(target))
@@ -226,61 +200,50 @@ def explain(
 @app.command()
 def info(model: flags.Model, *, as_json: flags.AsJson = False) -> None:
     """Print the card of a saved model: data, protocol, figures, settings."""
-    from yinyan.cli import common
     from yinyan.store.card import model_card
 
-    predictor = common.load(model, "cpu")
-    fitted = predictor.fitted_
-    if as_json:
-        common.print_json(common.facts(fitted))
-    else:
-        typer.echo(model_card(fitted).rstrip())
+    fitted = common.load(model, "cpu").fitted_
+    common.print_json(common.facts(fitted)) if as_json else typer.echo(model_card(fitted).rstrip())
 
 
 @app.command()
-@with_settings
+@with_run
 def demo(
     *,
-    seed: flags.Seed = 0,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
-    overrides: dict[str, Any],
-    device: flags.Device = "auto",
-    report: flags.Report = None,
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-    resume: flags.Resume = False,
+    run: Run,
 ) -> None:
     """Predict hidden citations of Cora, next to heuristics and an MLP."""
-    from yinyan.cli import common
     from yinyan.cli.demo import MRR_WORDS, RANKING, best_citations, citation_table, found_table
     from yinyan.datasets import bundled_cora
     from yinyan.reporting.report import evaluation_report
 
-    common.check_outputs(None, report)
-    progress = show_progress(quiet=quiet)
+    common.check_outputs(None, run.report)
+    progress = show_progress(quiet=run.quiet)
     graph = bundled_cora()
     common.show_graph(graph, progress)
-    model = common.predictor(None, overrides, seed=seed, device=device)
-    plan = common.Plan("cora", "clean", tuple(range(seed, seed + seeds)), ("cn", "aa", "ra", "mlp"), resume, RANKING)
+    model = common.predictor(run)
+    plan = common.Plan(
+        "cora", "clean", tuple(range(run.seed, run.seed + seeds)), ("cn", "aa", "ra", "mlp"), run.resume, RANKING
+    )
     evaluation = common.run_evaluation(model, graph, plan, progress)
     citations = best_citations(evaluation)
-    if report:
-        evaluation_report(report, evaluation, title="Missing citations of Cora")
-    if as_json:
+    if run.report:
+        evaluation_report(run.report, evaluation, title="Missing citations of Cora")
+    if run.as_json:
         ranked = {f"recall@{RANKING.k}": evaluation.found()}
-        common.print_json({**evaluation.to_dict(), "citations": [c.to_dict() for c in citations], **ranked})
+        common.print_json({**evaluation.to_dict(), "citations": [c._asdict() for c in citations], **ranked})
         return
     typer.echo(f"{found_table(evaluation)}\n\n{evaluation}\n{MRR_WORDS}\n")
     typer.echo("The ten new citations with the highest scores:\n")
     typer.echo(citation_table(citations))
-    if report:
-        typer.echo(f"\nthe report is in '{report}'")
+    if run.report:
+        typer.echo(f"\nthe report is in '{run.report}'")
 
 
 @app.command()
 def doctor(*, as_json: flags.AsJson = False) -> None:
     """Check this installation: versions, devices, extras, kernels."""
-    from yinyan.cli import common
     from yinyan.cli.doctor import examination_table, examine
 
     found = examine()
@@ -291,12 +254,12 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
 
 for _command in (
     *(serve.serve, serve.serve_demo, serve.keys),
-    *(index.index, index.best_links),
+    *(index_commands.index, index_commands.best_links),
     *(research.audit, research.reproduce, research.methods, research.datasets),
     settings_list.settings,
 ):
     app.command()(_command)
-app.command(hidden=True, deprecated=True)(index.mine)
+app.command("mine", hidden=True, deprecated=True)(index_commands.best_links)  # its old name
 
 
 def _version(value: bool) -> None:

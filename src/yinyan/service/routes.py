@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path as FilePath
@@ -14,10 +15,10 @@ from starlette.types import ASGIApp
 
 from yinyan import __version__
 from yinyan.live.keeper import Made
-from yinyan.service import browsing, questions, schemas
+from yinyan.service import answers, browsing, schemas
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
-from yinyan.service.limits import AccessLog, Gate
+from yinyan.service.limits import Gate
 from yinyan.service.model_page import model_page
 from yinyan.service.options import Limits
 from yinyan.service.problems import TooMuchError, add_handlers, problem
@@ -94,12 +95,12 @@ def create_app(room: Room) -> ASGIApp:
     _questions(app, room)
     _browsing(app, room)
     _changes(app, room)
-    counters = Counters([getattr(route, "path", "") for route in app.routes] + _STATE_ROUTES, room.shared_folder)
+    counters = Counters([getattr(route, "path", "") for route in app.routes] + _STATE_ROUTES, room.options.shared)
     _state(app, room, counters)
     _page(app)
     options = room.options
-    keys = None if options.keys is None else read_keys(FilePath(options.keys))
-    access = AccessLog(None if options.access_log is None else FilePath(options.access_log))
+    keys = None if options.keys is None else read_keys(options.keys)
+    access = sys.stderr if options.access_log is None else options.access_log.open("a", encoding="utf-8", buffering=1)
     return Gate(app, options.limits, counters, access, keys, room.is_full)
 
 
@@ -110,7 +111,7 @@ def _questions(app: FastAPI, room: Room) -> None:
     async def score(body: schemas.ScoreBody) -> Response:
         """Score pairs of nodes, with probabilities."""
         _at_most(body.pairs, limits.pairs, "pairs")
-        return await room.desk.ask(lambda: _json(questions.score(room.now, body.pairs, body.base_rate)))
+        return await room.desk.ask(lambda: _json(answers.score(room.now, body.pairs, body.base_rate)))
 
     @app.post("/v1/recommend", responses=_documented(schemas.Recommended, *_ASKED))
     async def recommend(body: schemas.RecommendBody) -> Response:
@@ -118,29 +119,29 @@ def _questions(app: FastAPI, room: Room) -> None:
         _at_most(body.nodes, limits.recommend_nodes, "nodes")
         _at_most(body.k, limits.k, "links per node")
         _at_most(body.among, limits.pairs, "candidates")
-        wish = questions.Wish(body.nodes, body.k, body.excludes_known, body.among)
+        wish = answers.Wish(body.nodes, body.k, body.excludes_known, body.among)
         if len(body.nodes) <= _FEW and body.k <= _SMALL and body.among is None:  # such are answered together
             return _json(await room.counter.ask(wish))
-        return await room.desk.ask(lambda: _json(questions.recommend(room.now, wish)))
+        return await room.desk.ask(lambda: _json(answers.recommend(room.now, wish)))
 
     @app.post("/v1/similar", responses=_documented(schemas.SimilarNodes, *_ASKED))
     async def similar(body: schemas.SimilarBody) -> Response:
         """The nodes nearest in the embedding space, by the cosine of their embeddings; bipartite, of the same side."""
         _at_most(body.nodes, limits.recommend_nodes, "nodes")
         _at_most(body.k, limits.k, "similar nodes per node")
-        return await room.desk.ask(lambda: _json(questions.similar(room.now, body.nodes, body.k)))
+        return await room.desk.ask(lambda: _json(answers.similar(room.now, body.nodes, body.k)))
 
     @app.post("/v1/explain", responses=_documented(schemas.Explanations, *_ASKED))
     async def explain(body: schemas.PairsBody) -> Response:
         """Explain scores: the share of each neighbour."""
         _at_most(body.pairs, limits.explained_pairs, "pairs to explain")
-        return await room.slow_desk.ask(lambda: _json(questions.explain(room.now, body.pairs)))
+        return await room.slow_desk.ask(lambda: _json(answers.explain(room.now, body.pairs)))
 
     @app.post("/v1/embed", responses=_documented(schemas.Embeddings, *_ASKED))
     async def embed(body: schemas.VectorsBody) -> Response:
         """Embeddings of nodes."""
         _at_most(body.nodes, limits.nodes, "nodes")
-        return await room.desk.ask(lambda: _json(questions.embed(room.now, body.nodes)))
+        return await room.desk.ask(lambda: _json(answers.embed(room.now, body.nodes)))
 
 
 def _browsing(app: FastAPI, room: Room) -> None:

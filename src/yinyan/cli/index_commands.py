@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from yinyan.cli import flags
+from yinyan.cli import common, flags
 from yinyan.errors import InputError
-from yinyan.progress import interruptible, show_progress
+from yinyan.progress import show_progress
 
-__all__ = ["best_links", "index", "mine"]
+__all__ = ["best_links", "index"]
 
 
 def index(
@@ -31,8 +30,6 @@ def index(
     quiet: flags.Quiet = False,
 ) -> None:
     """Build an index of a saved model, measure its recall, save it with the model."""
-    from yinyan.cli import common
-
     if kind not in ("auto", "exact", "mips", "flashlight"):
         raise InputError(f"--kind needs to be auto, exact, mips or flashlight (got {kind!r})")
     progress = show_progress(quiet=quiet)
@@ -62,36 +59,13 @@ def best_links(
     quiet: flags.Quiet = False,
 ) -> None:
     """Recommend the best new links of the whole graph."""
-    from yinyan.cli import common
     from yinyan.cli.bulk import check_rows_file
 
-    if out is not None:
-        check_rows_file(Path(out))
+    check_rows_file(out)
     predictor, progress = common.load(model, device), show_progress(quiet=quiet)
     built = predictor.load_index(model) if by_index else None
-    progress.start("nodes", predictor.graph_.num_nodes, 0)
-    try:
-        with interruptible(progress.note) as should_stop:
-            found = predictor.best_links(
-                k, index=built, on_progress=lambda done, total: progress.advance(done), should_stop=should_stop
-            )
-    finally:
-        progress.finish()
-    if out is not None:
-        common.deliver(found.to_arrow(), out, as_json=as_json)
-    else:
-        common.print_links(found, as_json=as_json)
-
-
-def mine(
-    model: flags.Model,
-    *,
-    k: Annotated[int, typer.Option("-k", help="links, at most")] = 100,
-    by_index: Annotated[bool, typer.Option("--index", help="by the index that yinyan index has built")] = False,
-    out: flags.RowsFile = None,
-    device: flags.Device = "auto",
-    as_json: flags.AsJson = False,
-    quiet: flags.Quiet = False,
-) -> None:
-    """Find the best new links of the whole graph: the old name of best-links."""
-    best_links(model, k=k, by_index=by_index, out=out, device=device, as_json=as_json, quiet=quiet)
+    with common.task(progress, "nodes", predictor.graph_.num_nodes) as should_stop:
+        found = predictor.best_links(
+            k, index=built, on_progress=lambda done, total: progress.advance(done), should_stop=should_stop
+        )
+    common.show_links(found, out, as_json=as_json)

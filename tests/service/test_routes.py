@@ -326,7 +326,7 @@ def test_an_answer_that_takes_too_long_is_given_up(model: Path) -> None:
 
 def test_an_error_of_our_own_is_a_problem_and_no_secret(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(model) as client:
-        monkeypatch.setattr("yinyan.service.questions.score", lambda *args: 1 / 0)
+        monkeypatch.setattr("yinyan.service.answers.score", lambda *args: 1 / 0)
         response = client.post("/v1/score", json={"pairs": []})
         assert is_problem(response, 500, "see its log") and "ZeroDivision" not in response.text
         monkeypatch.undo()
