@@ -22,10 +22,8 @@ from yinyan.results import Id, Recommendations
 from yinyan.retrieval.best_links import best_links
 from yinyan.retrieval.budgets import Budget, Sample, nearest, try_efforts, unreached, within
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
-from yinyan.retrieval.flashlight import FlashlightSearch
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import IndexMetadata, fingerprint
-from yinyan.retrieval.mips import MipsSearch
 from yinyan.retrieval.probing import Effort, Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
@@ -33,7 +31,7 @@ from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot, checked_rows
 from yinyan.retrieval.state import GraphRows
 
-__all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint", "search_of"]
+__all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint"]
 
 Kind = Literal["auto", "exact", "mips", "flashlight"]
 KINDS = ("auto", "exact", "mips", "flashlight")
@@ -452,7 +450,7 @@ class _Build:
             raise SettingsError(f"{too_large} (raise 'megabytes', or use kind 'exact', which can do without)")
         tell(f"{kind}: {self.y.shape[0]:,} nodes into {cells:,} cells")
         lists = self._lists(cells)
-        search = search_of(kind, self.decoder, lists, Effort(1, 1))
+        search = Probing(self.decoder, lists, Effort(1, 1))
         drawn = self._drawn(2 * sample)
         half = max(1, drawn.sources.size // 2)
         trials = try_efforts(search, rows, drawn.part(slice(0, half)), budget, tell)
@@ -492,11 +490,6 @@ class _Build:
             seed=self.seed,
         )  # fmt: skip
         return replace(facts, **measured)
-
-
-def search_of(kind: str, decoder: Decoder, lists: Lists, effort: Effort) -> Probing:
-    """The search of a kind that has lists."""
-    return (MipsSearch if kind == "mips" else FlashlightSearch)(decoder, lists, effort)
 
 
 def _known_rows(graph: Graph) -> Excluded:
