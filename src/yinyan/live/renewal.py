@@ -29,7 +29,7 @@ class Renewal:
 
     inputs: Inputs
 
-    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+    def apply(self, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
         """The rows that effects have changed, sorted, and their new values."""
         raise NotImplementedError
 
@@ -75,7 +75,7 @@ class LocalRenewal(Renewal):
         )
         self.inputs = Inputs.of(fitted)
 
-    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+    def apply(self, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
         """New nodes first, then what is left of all links together."""
         live = self._live
         changed = [self._add_nodes(batch) for batch in self._batches(effects)]
@@ -124,7 +124,7 @@ class WholeRenewal(Renewal):
         self._fitted, self._moved = fitted, 0
         self.inputs = Inputs.of(fitted)
 
-    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+    def apply(self, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
         """Every row."""
         for effect in effects:
             self._moved += len(effect.added) + len(effect.removed) + sum(len(x.neighbours) for x in effect.nodes)

@@ -7,6 +7,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +30,7 @@ from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is
 from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
 from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot, checked_rows
-from yinyan.retrieval.state import GraphRows
+from yinyan.retrieval.state import SearchState, linked_rows
 
 __all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint"]
 
@@ -44,7 +45,7 @@ _CHURN = 0.1  # share of rows changed since recall was measured, from which on i
 
 
 @dataclass(frozen=True, eq=False)
-class _State(GraphRows):
+class _State(SearchState):
     """What one question sees from its beginning to its end."""
 
     graph: Graph
@@ -324,7 +325,7 @@ class Index:
         state = self._state
         if isinstance(state.search, ExactSearch):
             return 1.0
-        excluded = _known_rows(state.graph)
+        excluded = partial(linked_rows, state.graph)
         drawn = Sample.draw(ExactSearch(self.decoder), state.snapshot, sample, self.metadata.k, excluded, seed)
         trial = drawn.try_out(state.search, state.snapshot)
         with self._writing:
@@ -473,7 +474,7 @@ class _Build:
         return Index(self.graph, self.decoder, rows, search, facts)
 
     def _drawn(self, count: int) -> Sample:
-        excluded = _known_rows(self.graph)
+        excluded = partial(linked_rows, self.graph)
         return Sample.draw(self.search, self.rows, count, self.budget.k, excluded, self.seed)
 
     def _lists(self, cells: int) -> Lists:
@@ -490,13 +491,6 @@ class _Build:
             seed=self.seed,
         )  # fmt: skip
         return replace(facts, **measured)
-
-
-def _known_rows(graph: Graph) -> Excluded:
-    """Known partners; a row that the graph does not know has none."""
-    known = GraphRows()
-    known.graph = graph
-    return lambda source: known.left_out(source, True)
 
 
 def _chosen_kind(kind: str, decoder: Decoder, num_nodes: int) -> str:

@@ -130,7 +130,7 @@ class Scorer:
         norms = [torch.stack([_filled(norm.weight), _filled(norm.bias)]) for norm in layer_norms]
         made = retrieval_kernels.FoldedDecoder(
             size=decoder.size,
-            bias=_filled(first.bias if structure is None else first.bias + structure.layers[2].bias),
+            bias=_filled(first.bias if structure is None else first.bias + structure.layers[2].bias),  # type: ignore[operator]
             output=_filled(decoder.output.weight[0]),
             output_bias=float(decoder.output.bias.detach()),
             hidden_size=decoder.output.weight.numel(),

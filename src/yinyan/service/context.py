@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from yinyan.live.change_log import ChangeLog, log_path
-from yinyan.live.finder import finder_for
+from yinyan.live.finder import IndexFinder, finder_for
 from yinyan.live.keeper import Keeper, Made
 from yinyan.live.labels import read_labels
+from yinyan.live.live_state import LiveState, Served, served_model
 from yinyan.live.names import Labels
-from yinyan.live.state import Finder, LiveState, Served, served_model
 from yinyan.live.structure import Change
 from yinyan.model.fitted import Fitted
 from yinyan.service.browsing import Maps
@@ -104,6 +104,6 @@ class Room:
             return None
         return read_labels(fitted.graph, Path(options.labels), options.id_column, options.label_column)
 
-    def _finder(self, fitted: Fitted) -> Finder:
+    def _finder(self, fitted: Fitted) -> IndexFinder:
         places = [self.options.model_path, *([] if self.shared_folder is None else [self.shared_folder])]
         return finder_for(fitted, self.options.index, places)
