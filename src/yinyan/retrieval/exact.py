@@ -105,7 +105,7 @@ class ExactSearch:
         self._add_changed(running, rows, own, left_out)
         for first in range(0, y.shape[0], self._block):
             last = min(first + self._block, y.shape[0])
-            bound = _forbidden(bounds.of(first, last), rows, left_out, first)
+            bound = _forbidden(bounds(first, last), rows, left_out, first)
             if running.bar == -np.inf and 0 < k < min(_DOTS, bound.size):
                 few = torch.from_numpy(bound[:_DOTS]).topk(k)
                 if np.isfinite(float(few.values[-1])):

@@ -28,8 +28,9 @@ from yinyan.retrieval.metadata import IndexMetadata, fingerprint
 from yinyan.retrieval.probing import Effort, Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
+from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.screening import Screen
-from yinyan.retrieval.snapshot import Snapshot, checked_rows
+from yinyan.retrieval.snapshot import Snapshot
 from yinyan.retrieval.state import SearchState, linked_rows
 
 __all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint"]
@@ -68,8 +69,8 @@ class _State(SearchState):
         """Of all rows."""
         if not sources.size:
             return []
-        for chosen in (sources, pool):
-            checked_rows(np.unique(chosen) if chosen is not None else [], self.snapshot.num_rows)
+        for chosen in (sources, [] if pool is None else pool):
+            checked_rows(chosen, self.snapshot.num_rows)
         gone = sources[self.snapshot.is_removed[sources]]
         if gone.size:
             raise InputError(f"row {gone[0]:,} was removed from the index")
