@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,6 @@ from yinyan.retrieval.state import SearchState, linked_rows
 
 __all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint"]
 
-Kind = Literal["auto", "exact", "mips", "flashlight"]
 KINDS = ("auto", "exact", "mips", "flashlight")
 Rows = NDArray[np.int64]
 
@@ -69,8 +68,8 @@ class _State(SearchState):
         """Of all rows."""
         if not sources.size:
             return []
-        for chosen in (sources, [] if pool is None else pool):
-            checked_rows(chosen, self.snapshot.num_rows)
+        checked_rows(sources, self.snapshot.num_rows, "sources")
+        checked_rows([] if pool is None else pool, self.snapshot.num_rows, "pool")
         gone = sources[self.snapshot.is_removed[sources]]
         if gone.size:
             raise InputError(f"row {gone[0]:,} was removed from the index")

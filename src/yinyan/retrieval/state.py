@@ -110,8 +110,7 @@ class FittedState(AnswerState):
 
     def vectors(self, rows: Rows) -> Tensor:
         """(len(rows), d) stored vectors."""
-        y = self.fitted.embeddings
-        return y[torch.from_numpy(np.ascontiguousarray(rows)).to(y.device)]
+        return self._snapshot.gather(rows)
 
     def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
         """Exactly."""
