@@ -565,6 +565,11 @@ class LinkPredictor:
         numpy.ndarray
             (p,) scores.
 
+        Raises
+        ------
+        InputError
+            If a row is out of range, or `pairs` is not of the shape (p, 2).
+
         Examples
         --------
         >>> import numpy as np

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,13 +87,8 @@ class Recommendations(Sequence[Recommendation]):
         """
         import pyarrow as pa
 
-        columns = {
-            "source": id_column(self.sources),
-            "target": id_column(self.targets),
-            "score": pa.array(self.scores),
-            "rank": pa.array(self.ranks),
-        }
-        return pa.table(columns if self.probabilities is None else {**columns, "probability": self.probabilities})
+        ids = {"source": id_column(self.sources), "target": id_column(self.targets)}
+        return pa.table(self._columns() | ids)
 
     def to_pandas(self) -> pd.DataFrame:
         """The table as a data frame.
@@ -119,10 +114,11 @@ class Recommendations(Sequence[Recommendation]):
             from yinyan.errors import MissingExtraError
 
             raise MissingExtraError("to_pandas needs pandas: pip install pandas") from error
+        return pd.DataFrame({name: list(values) for name, values in self._columns().items()})
+
+    def _columns(self) -> dict[str, Any]:
         columns = {"source": self.sources, "target": self.targets, "score": self.scores, "rank": self.ranks}
-        if self.probabilities is not None:
-            columns["probability"] = self.probabilities
-        return pd.DataFrame({name: list(values) for name, values in columns.items()})
+        return columns if self.probabilities is None else {**columns, "probability": self.probabilities}
 
     def _rows(self) -> list[list[str]]:
         return [

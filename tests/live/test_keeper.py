@@ -68,7 +68,7 @@ def test_answers_follow_the_graph(tmp_path: Path, name: str, directed: bool) -> 
         kept = [tuple(p) for p in pairs.tolist() if set(p) != {0, 1} or (directed and tuple(p) == (1, 0))]
         changed = Graph.from_arrays(np.array([*kept, (0, 30), (1, 31)]), ids=ids, features=features, directed=directed)
         wanted = embedded_again(predictor, changed)
-        np.testing.assert_allclose(room.now.live_vectors.matrix().numpy(), wanted, atol=5e-4 * np.abs(wanted).max())
+        np.testing.assert_allclose(room.now.snapshot.merged().numpy(), wanted, atol=5e-4 * np.abs(wanted).max())
         assert room.now.structure.pairs().tolist() == changed.edges.tolist()
         assert room.now.structure.num_links == changed.num_edges
         np.testing.assert_array_equal(room.now.structure.degrees, changed.degrees)
@@ -117,12 +117,12 @@ def test_a_replayed_log_gives_the_same_rows(tmp_path: Path, inputs: str) -> None
     make(room, {"kind": "remove_links", "pairs": [["y", 5], [0, 25]]})
     make(room, {"kind": "reject", "pairs": [[0, 9], [1, 9]]})
     make(room, {"kind": "take_back", "pairs": [[1, 9]]})
-    before, after_version = room.now.live_vectors.matrix().clone(), room.now.version
+    before, after_version = room.now.snapshot.merged().clone(), room.now.version
     room.close()
     again = opened(tmp_path / "model")
     try:
         assert again.now.version == after_version == 7
-        np.testing.assert_allclose(again.now.live_vectors.matrix().numpy(), before.numpy(), atol=1e-5)
+        np.testing.assert_allclose(again.now.snapshot.merged().numpy(), before.numpy(), atol=1e-5)
         assert again.now.structure.names.label(42) == "last"
         assert again.now.structure.num_rejected == 1 and again.now.structure.rejected.has(0, 9)
         assert 9 not in [r["target"] for r in recommend(again.now, Wish([0], 40))["results"][0]["recommendations"]]

@@ -385,9 +385,9 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("call", "message"),
         [
-            (lambda live: live.add_links([[3, 4], [5, 70]]), r"row 70 is not in the graph \(70 nodes: rows 0 to 69\)"),
-            (lambda live: live.add_links([[3, 4], [-1, 5]]), "row -1 is not in the graph"),
-            (lambda live: live.remove_links([[0, 30], [0, 99]]), "row 99 is not in the graph"),
+            (lambda live: live.add_links([[3, 4], [5, 70]]), r"row 70 is not among the 70 rows \(give 0 to 69\)"),
+            (lambda live: live.add_links([[3, 4], [-1, 5]]), "row -1 is not among the"),
+            (lambda live: live.remove_links([[0, 30], [0, 99]]), "row 99 is not among the"),
             (lambda live: live.add_links([[66, 67], [30, 0]]), "there is already a link between rows 30 and 0"),
             (lambda live: live.remove_links([[0, 30], [66, 67]]), "there is no link between rows 66 and 67"),
             (lambda live: live.add_links([[66, 67], [5, 5]]), "row 5 cannot be linked to itself"),
@@ -396,13 +396,13 @@ class TestErrors:
             (lambda live: live.add_links([[0.5, 67]]), r"'pairs' needs to be integers"),
             (lambda live: live.add_links([[66, 67]], weights=[-1.0]), "positive number for each of the 1 links"),
             (lambda live: live.add_links([[66, 67]], weights=[1.0, 2.0]), "positive number for each of the 1 links"),
-            (lambda live: live.set_features([70], torch.ones(1, FEATURES)), "row 70 is not in the graph"),
+            (lambda live: live.set_features([70], torch.ones(1, FEATURES)), "row 70 is not among the"),
             (lambda live: live.set_features([3], torch.ones(1, 2)), r"need the shape \(1, 6\) \(got \(1, 2\)\)"),
             (lambda live: live.set_features([3, 3], torch.ones(2, FEATURES)), "names a row twice"),
             (lambda live: live.add_nodes(torch.ones(1, 2)), r"need the shape \(1, 6\) \(got \(1, 2\)\)"),
             (lambda live: live.add_nodes(None), "need features or neighbours"),
             (lambda live: live.add_nodes(None, neighbours=[[1]]), r"need the shape \(1, 6\) \(got None\)"),
-            (lambda live: live.add_nodes(torch.ones(1, FEATURES), neighbours=[[71]]), "row 71 is not in the graph"),
+            (lambda live: live.add_nodes(torch.ones(1, FEATURES), neighbours=[[71]]), "row 71 is not among the"),
             (lambda live: live.add_nodes(torch.ones(1, FEATURES), neighbours=[[70]]), "linked to itself"),
             (
                 lambda live: live.add_nodes(torch.ones(1, FEATURES), neighbours=[[0.5]]),

@@ -306,7 +306,7 @@ def test_a_new_node_gets_the_same_inputs_wherever_it_arrives() -> None:
         after, effect = planned(before, {"kind": "add_nodes", "nodes": change})
         tables = []
         for renewal in (LocalRenewal(fitted), WholeRenewal(fitted)):
-            renewal.apply(before, after, [effect])
+            renewal.apply(after, [effect])
             tables.append(renewal.inputs.table)
         links = [("x0", 3), ("x0", 4), ("x1", 5)]
         tables.append(extend(fitted, None, links, ["x0", "x1", "x2"]).fitted.encoder.base.table)

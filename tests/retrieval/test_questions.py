@@ -184,3 +184,9 @@ def test_settings_and_reasons(model: LinkPredictor) -> None:
     assert model.settings_.encoder.sketch_size == 16
     assert model.settings_ == model.fitted_.settings
     assert model.reasons_ == model.fitted_.reasons and all(isinstance(reason, str) for reason in model.reasons_)
+
+
+@pytest.mark.parametrize("pairs", [[[0, 999]], [[-1, 0]], [[0, 1, 2]], [[0.5, 1.0]]])
+def test_rows_out_of_range_are_refused(model: LinkPredictor, pairs: Any) -> None:
+    with pytest.raises(InputError, match=r"row .* is not among the|needs to be integers of the shape \(m, 2\)"):
+        model.score_rows(np.array(pairs))

@@ -59,8 +59,8 @@ def test_no_score_is_above_its_bound(
     assert screen is not None
     for source, bounds in enumerate(scorer.bounds(screen, y[:4])):
         scores = scorer.scores(y, y[source])
-        assert (bounds.of(0, count) >= scores).all()
-        assert np.array_equal(bounds.of(count // 2, count), bounds.of(0, count)[count // 2 :])
+        assert (bounds(0, count) >= scores).all()
+        assert np.array_equal(bounds(count // 2, count), bounds(0, count)[count // 2 :])
 
 
 def test_bounds_are_near_enough_to_spare_most_rows() -> None:
@@ -69,7 +69,7 @@ def test_bounds_are_near_enough_to_spare_most_rows() -> None:
     screen = Screen.of(y, 64)
     assert screen is not None
     assert screen.num_bytes == Screen.bytes_for(20_000, 64) < 0.32 * y.numel() * 4
-    scores, bounds = scorer.scores(y, y[0]), scorer.bounds(screen, y[:1])[0].of(0, 20_000)
+    scores, bounds = scorer.scores(y, y[0]), scorer.bounds(screen, y[:1])[0](0, 20_000)
     assert (bounds >= np.sort(scores)[-100]).sum() < 2_000
 
 

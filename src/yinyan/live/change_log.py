@@ -85,17 +85,14 @@ class ChangeLog:
         """Within, nobody else writes; what was appended is on the disk at the end, or not there at all."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            raise LogFullError(f"the change log '{self.path}' cannot be written: {error} (nothing changed)") from error
-        try:
             yield
             self._db.execute("COMMIT")
-        except sqlite3.Error as error:
-            self._undo()
+        except BaseException as error:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            if not isinstance(error, sqlite3.Error):
+                raise
             raise LogFullError(f"the change log '{self.path}' cannot be written: {error} (nothing changed)") from error
-        except BaseException:
-            self._undo()
-            raise
 
     def append(self, change: Change) -> int:
         """Write a change down, within `writing`; returns its number."""
@@ -115,7 +112,3 @@ class ChangeLog:
     def close(self) -> None:
         """Let go of the file."""
         self._db.close()
-
-    def _undo(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")

@@ -13,7 +13,7 @@ from torch import Tensor
 from yinyan.errors import InputError, SettingsError
 from yinyan.live.new_nodes import new_table_rows
 from yinyan.live.row_lists import RowLists, grown, grown_array
-from yinyan.live.rows import csr_of, integers, moved, negative_degrees, renew, row_blocks
+from yinyan.live.rows import csr_of, moved, negative_degrees, renew, row_blocks
 from yinyan.model.encoder import Encoder
 from yinyan.model.layer import Layer, diagonals, rows_of_layer
 from yinyan.model.messages import MessageGraph
@@ -21,6 +21,7 @@ from yinyan.model.operators import SparseMatrix, inverse_or_zero
 from yinyan.model.sketches import sketch_width
 from yinyan.native.allocation import held_memory
 from yinyan.randomness import Streams
+from yinyan.retrieval.row_numbers import checked_rows
 
 __all__ = ["LiveEmbeddings"]
 
@@ -254,12 +255,9 @@ class LiveEmbeddings:
         >>> 0 in live.set_features([0], torch.zeros(1, 4))
         True
         """
-        chosen = integers(rows, "rows", 1)
-        self._known(chosen, self.num_nodes)
+        chosen = checked_rows(rows, self.num_nodes, distinct=True)
         if self._encoder.base.feature_weight is None:
             raise InputError("this encoder reads no features, so there are none to change")
-        if np.unique(chosen).size != chosen.size:
-            raise InputError("'rows' names a row twice")
         table = None if self._table is None else self._table[chosen]
         self._layers[0][chosen] = self._base(values, table, chosen.size).to(self._stored)
         return self._change(features_of=np.sort(chosen))
@@ -299,7 +297,7 @@ class LiveEmbeddings:
         if features is None and neighbours is None:
             raise InputError("new nodes need features or neighbours (an empty list for one that has none)")
         count = len(neighbours) if features is None else features.shape[0]  # type: ignore[arg-type]
-        near = [integers(rows, "neighbours", 1) for rows in neighbours or [[]] * count]
+        near = [checked_rows(rows, None, "neighbours") for rows in neighbours or [[]] * count]
         if len(near) != count:
             raise InputError(f"'neighbours' needs a list for each new node: {count} (got {len(near)})")
         n = self.num_nodes
@@ -320,8 +318,7 @@ class LiveEmbeddings:
 
     def _checked(self, pairs: Any, num_nodes: int, *, present: bool) -> Rows:
         """(m, 2) rows of links that are there, or are not, none named twice."""
-        found = integers(pairs, "pairs", 2)
-        self._known(found, num_nodes)
+        found = checked_rows(pairs, num_nodes, "pairs", pairs=True)
         for a, b in found:
             if a == b:
                 raise InputError(f"row {a} cannot be linked to itself")
@@ -332,11 +329,6 @@ class LiveEmbeddings:
         if len({(min(a, b), max(a, b)) for a, b in found.tolist()}) != len(found):
             raise InputError("'pairs' names a link twice")
         return found
-
-    def _known(self, rows: Rows, num_nodes: int) -> None:
-        wrong = rows[(rows < 0) | (rows >= num_nodes)]
-        if wrong.size:
-            raise InputError(f"row {wrong[0]} is not in the graph ({num_nodes:,} nodes: rows 0 to {num_nodes - 1:,})")
 
     def _scaled_weights(self, weights: Any, count: int) -> NDArray[np.float64]:
         if weights is None:

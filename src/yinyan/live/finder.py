@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from yinyan.errors import SettingsError, StoreError
-from yinyan.live.vectors import Vectors
 from yinyan.model.fitted import Fitted
 from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.index import KINDS, Index, build_index
-from yinyan.retrieval.index_store import INDEX_FILE, load_index, save_index
-from yinyan.retrieval.probing import Probing
+from yinyan.retrieval.index_store import INDEX_FILE, load_index
+from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["IndexFinder", "finder_for"]
 
@@ -51,8 +51,7 @@ def finder_for(fitted: Fitted, kind: str, places: list[Path]) -> IndexFinder:
                 return IndexFinder(found, build)
     made = build(y)
     if len(places) > 1:
-        search = made._state.search
-        save_index(places[-1], made.metadata, search.lists if isinstance(search, Probing) else None)
+        made.save(places[-1])
     return IndexFinder(made, build)
 
 
@@ -73,30 +72,34 @@ class IndexFinder:
         found = self._index.top_k(sources, min(k, num_nodes), excluded, pool)
         return [_known(top, num_nodes) for top in found]
 
-    def update(self, rows: Rows, vectors: Vectors) -> None:
+    @property
+    def snapshot(self) -> Snapshot:
+        """The rows of now."""
+        return self._index._state.snapshot
+
+    def update(self, rows: Rows, values: Tensor) -> None:
         """Called by one thread; readers see the old rows or the new ones."""
         if not rows.size:
             return
+        self._index.update(rows, values)
         fresh, self._fresh = self._fresh, None
-        if fresh is not None:  # all that changed while it was built, in one step
-            missed = np.unique(np.concatenate([*self._missed, rows]))
-            fresh.update(missed, vectors.take(missed))
-            self._index, self._missed, self._builder = fresh, [], None
-            return
-        self._index.update(rows, vectors.take(rows))
         if self._builder is not None:
             self._missed.append(rows)
         elif self._index.churn > _CHURN:
-            self._builder = threading.Thread(target=self._rebuild, args=(vectors,), name="index", daemon=True)
+            self._builder = threading.Thread(target=self._rebuild, args=(self.snapshot,), name="index", daemon=True)
             self._builder.start()
+        if fresh is not None:  # all that changed while it was built, in one step
+            missed = np.unique(np.concatenate(self._missed))
+            fresh.update(missed, self.snapshot.gather(missed))
+            self._index, self._missed, self._builder = fresh, [], None
 
     def describe(self) -> dict[str, Any]:
         """What is known of the index."""
         return {**self._index.metadata.to_dict(), "churn": self._index.churn}
 
-    def _rebuild(self, vectors: Vectors) -> None:
+    def _rebuild(self, rows: Snapshot) -> None:
         try:
-            self._fresh = self._build(vectors.matrix())
+            self._fresh = self._build(rows.merged())
         except Exception as error:  # the old one still answers
             _log.warning("the index could not be built again: %s", error)
 

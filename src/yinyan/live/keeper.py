@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from yinyan.errors import StoreError, YinYanError
 from yinyan.live.change_log import ChangeLog, Logged
+from yinyan.live.live_state import LiveState, Served
 from yinyan.live.new_nodes import Inputs
 from yinyan.live.renewal import Renewal, renewal_for
-from yinyan.live.state import LiveState, Served
 from yinyan.live.structure import Change, ConflictError, Effect, Structure, planned
-from yinyan.live.vectors import Vectors
 
 __all__ = ["Keeper", "Made"]
 
@@ -187,18 +186,17 @@ class Keeper:
         before = self._now
         if version == before.version:
             return
-        vectors, inputs, drift = before.live_vectors, before.inputs, before.drift
+        inputs, drift = before.inputs, before.drift
         if any(effect.nodes or effect.added or effect.removed for effect in effects):
             try:
                 renewal = self._prepared()
-                rows, values = renewal.apply(before.structure, structure, effects)
+                rows, values = renewal.apply(structure, effects)
             except Exception as error:
                 self.failure = f"the embeddings do not follow the change log: {error}"
                 raise StoreError(f"{self.failure} (the change is kept: start the service again)") from error
-            vectors = vectors.edited(rows, values)
-            before.served.finder.update(rows, vectors)
+            before.served.finder.update(rows, values)
             inputs, drift = renewal.inputs, renewal.drift()
-        self._now = LiveState(before.served, version, structure, vectors, inputs, drift)
+        self._now = LiveState(before.served, version, structure, before.served.finder.snapshot, inputs, drift)
 
     def _prepared(self) -> Renewal:
         if self._renewal is None:
@@ -214,16 +212,13 @@ class Keeper:
     def _opened(self, served: Served) -> LiveState:
         """The state of a model after all changes in the log."""
         fitted = served.fitted
-        inputs = Inputs.of(fitted)
-        structure, vectors, drift = Structure.of(fitted.graph, served.labels), Vectors(fitted.embeddings), 0.0
-        after, effects, version = _replayed(structure, self._log.after(0), 0)
+        inputs, drift = Inputs.of(fitted), 0.0
+        structure, effects, version = _replayed(Structure.of(fitted.graph, served.labels), self._log.after(0), 0)
         if any(effect.nodes or effect.added or effect.removed for effect in effects):
-            renewal = renewal_for(fitted)
-            rows, values = renewal.apply(structure, after, effects)
-            vectors, inputs, drift = vectors.edited(rows, values), renewal.inputs, renewal.drift()
-            served.finder.update(rows, vectors)
-            self._renewal = renewal
-        return LiveState(served, version, after, vectors, inputs, drift)
+            self._renewal = renewal_for(fitted)
+            served.finder.update(*self._renewal.apply(structure, effects))
+            inputs, drift = self._renewal.inputs, self._renewal.drift()
+        return LiveState(served, version, structure, served.finder.snapshot, inputs, drift)
 
 
 def _replayed(structure: Structure, found: Sequence[Logged], version: int) -> tuple[Structure, list[Effect], int]:

@@ -25,13 +25,13 @@ def read_labels(graph: Graph, path: Path, id_column: str | None, label_column: s
     """The table's rows by node; rows of nodes that the model does not know are left out."""
     table = read_table(path)
     names = table.column_names
-    key = find_column(names, id_column, "id") if id_column is not None else _guessed(names, _ID_NAMES, 0)
+    key = find_column(names, id_column, "id") if id_column is not None else _guessed(names, _ID_NAMES)
     said = find_column(names, label_column, "label") if label_column is not None else None
     if said is None:
         rest = [name for name in names if name != key]
         if not rest:
             raise InputError(f"'{path}' has one column, {key!r}: a table of labels needs an id and a label")
-        said = _guessed(rest, _LABEL_NAMES, 0)
+        said = _guessed(rest, _LABEL_NAMES)
     own = _own_ids(graph, table[key])
     rows = graph.ids.find(own) if own else np.empty(0, dtype=np.int64)
     if own and not (rows >= 0).any():
@@ -43,9 +43,9 @@ def read_labels(graph: Graph, path: Path, id_column: str | None, label_column: s
     return Labels(texts, table.drop_columns([key]), place)
 
 
-def _guessed(names: list[str], usual: tuple[str, ...], otherwise: int) -> str:
+def _guessed(names: list[str], usual: tuple[str, ...]) -> str:
     by_fold = {name.casefold(): name for name in reversed(names)}
-    return next((by_fold[word] for word in usual if word in by_fold), names[otherwise])
+    return next((by_fold[word] for word in usual if word in by_fold), names[0])
 
 
 def _own_ids(graph: Graph, column: pa.ChunkedArray) -> list[Any]:

@@ -24,20 +24,6 @@ Rows = NDArray[np.int64]
 _TOLERANCE = 1e-4  # of a row's length: half of all rows of a large graph move by less than this with every link
 
 
-class Renewal:
-    """Keeps embeddings up to date; `apply` is called by one thread at a time."""
-
-    inputs: Inputs
-
-    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
-        """The rows that effects have changed, sorted, and their new values."""
-        raise NotImplementedError
-
-    def drift(self) -> float:
-        """Links that were not there at the build, or are no longer, as a share of those that were."""
-        raise NotImplementedError
-
-
 def renewal_for(fitted: Fitted) -> Renewal:
     """By changed rows where the model allows, else by embedding all nodes again."""
     return WholeRenewal(fitted) if why_whole(fitted) else LocalRenewal(fitted)
@@ -59,7 +45,7 @@ def why_whole(fitted: Fitted) -> str | None:
     return None
 
 
-class LocalRenewal(Renewal):
+class LocalRenewal:
     """Only the rows that a change reaches, by `LiveEmbeddings`."""
 
     def __init__(self, fitted: Fitted) -> None:
@@ -75,8 +61,8 @@ class LocalRenewal(Renewal):
         )
         self.inputs = Inputs.of(fitted)
 
-    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
-        """New nodes first, then what is left of all links together."""
+    def apply(self, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+        """The rows that effects have changed, sorted, and their values: new nodes first, then all links together."""
         live = self._live
         changed = [self._add_nodes(batch) for batch in self._batches(effects)]
         missing: list[tuple[int, int]] = []
@@ -117,15 +103,15 @@ class LocalRenewal(Renewal):
         return changed
 
 
-class WholeRenewal(Renewal):
+class WholeRenewal:
     """All rows again, for encoders that a change reaches everywhere."""
 
     def __init__(self, fitted: Fitted) -> None:
         self._fitted, self._moved = fitted, 0
         self.inputs = Inputs.of(fitted)
 
-    def apply(self, before: Structure, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
-        """Every row."""
+    def apply(self, after: Structure, effects: Sequence[Effect]) -> tuple[Rows, Tensor]:
+        """Every row, and its value."""
         for effect in effects:
             self._moved += len(effect.added) + len(effect.removed) + sum(len(x.neighbours) for x in effect.nodes)
             for node in effect.nodes:
@@ -138,6 +124,9 @@ class WholeRenewal(Renewal):
     def drift(self) -> float:
         """Changed links, counted each time, as a share of those there were."""
         return self._moved / max(1, self._fitted.graph.num_edges)
+
+
+Renewal = LocalRenewal | WholeRenewal  # `apply` is called by one thread at a time
 
 
 def messages_of(fitted: Fitted, structure: Structure) -> MessageGraph:

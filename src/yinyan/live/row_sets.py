@@ -9,16 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["RowSets", "no_rows"]
+__all__ = ["RowSets"]
 
 Rows = NDArray[np.int64]
 
 _MERGE = 20_000  # changed rows that are kept apart from the compressed ones: a change copies their directory
-
-
-def no_rows() -> Rows:
-    """An empty array of rows."""
-    return np.empty(0, dtype=np.int64)
 
 
 class RowSets:
@@ -32,7 +27,7 @@ class RowSets:
     @classmethod
     def empty(cls, num_rows: int) -> RowSets:
         """No row has any."""
-        return cls(np.zeros(1, dtype=np.int64), no_rows(), num_rows)
+        return cls(np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.int64), num_rows)
 
     @classmethod
     def from_pairs(cls, pairs: Rows, num_rows: int) -> RowSets:
@@ -47,7 +42,7 @@ class RowSets:
         if found is not None:
             return found
         if row + 1 >= self._indptr.size:
-            return no_rows()
+            return np.empty(0, dtype=np.int64)
         return self._indices[self._indptr[row] : self._indptr[row + 1]]
 
     def has(self, row: int, member: int) -> bool:
@@ -67,9 +62,12 @@ class RowSets:
 
     def pairs(self) -> Rows:
         """(m, 2) all members: the row, and what its set holds; sorted."""
-        sizes = self.sizes()
-        first = np.repeat(np.arange(self.num_rows), sizes)
-        return np.stack([first, self._joined(sizes)], axis=1)
+        owners = np.repeat(np.arange(self._indptr.size - 1), np.diff(self._indptr))
+        kept = ~np.isin(owners, list(self._changed))
+        parts = [np.stack([owners[kept], self._indices[kept]], axis=1)]
+        parts += [np.stack([np.full(found.size, row), found], axis=1) for row, found in self._changed.items()]
+        pairs = np.concatenate(parts)
+        return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
     def edited(self, added: Iterable[Any], removed: Iterable[Any], num_rows: int | None = None) -> RowSets:
         """Another one with (row, member) pairs added and removed, and perhaps more rows."""
@@ -82,29 +80,7 @@ class RowSets:
             kept = np.setdiff1d(self.of(row), less[row], assume_unique=True) if row in less else self.of(row)
             changed[row] = np.union1d(kept, more[row]) if row in more else kept
         made = RowSets(self._indptr, self._indices, count, changed)
-        return made if len(changed) <= _MERGE else made._merged()
-
-    def _merged(self) -> RowSets:
-        sizes = self.sizes()
-        return RowSets(np.concatenate([[0], np.cumsum(sizes)]), self._joined(sizes), self.num_rows)
-
-    def _joined(self, sizes: Rows) -> Rows:
-        """All sets one after the other, of rows with these sizes."""
-        starts = np.cumsum(sizes) - sizes
-        out = np.empty(int(sizes.sum()), dtype=np.int64)
-        base = np.diff(self._indptr)
-        for row in self._changed:
-            if row < base.size:
-                base[row] = 0
-        owners = np.flatnonzero(base)
-        lengths = base[owners]
-        steps = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        out[np.repeat(starts[owners], lengths) + steps] = self._indices[
-            np.repeat(self._indptr[owners], lengths) + steps
-        ]
-        for row, found in self._changed.items():
-            out[starts[row] : starts[row] + found.size] = found
-        return out
+        return made if len(changed) <= _MERGE else RowSets.from_pairs(made.pairs(), count)
 
 
 def _grouped(pairs: Iterable[Any]) -> dict[int, list[int]]:

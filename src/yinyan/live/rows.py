@@ -11,14 +11,13 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.errors import InputError
 from yinyan.live.row_lists import RowLists
 from yinyan.model.energy import EnergyTerms
 from yinyan.model.operators import LowRankOperator, SymmetricOperator, inverse_or_zero
 from yinyan.model.sketches import Sketches
 from yinyan.native import graph_kernels
 
-__all__ = ["csr_of", "integers", "moved", "negative_degrees", "renew", "row_blocks", "rows_product"]
+__all__ = ["csr_of", "moved", "negative_degrees", "renew", "row_blocks", "rows_product"]
 
 Rows = NDArray[np.int64]
 
@@ -84,14 +83,3 @@ def negative_degrees(terms: EnergyTerms) -> NDArray[np.float64]:
         elif isinstance(graph.adjacency, LowRankOperator):  # every other factor is D⁻^-1/2, of a side if there are any
             total += inverse_or_zero(graph.adjacency.factors[:, ::2].sum(1).double().square())
     return total.numpy()
-
-
-def integers(values: Any, name: str, dimensions: int) -> Rows:
-    """(m,) rows or (m, 2) pairs of them."""
-    found = np.asarray(values)
-    if found.size == 0:
-        return np.empty((0, 2)[:dimensions], dtype=np.int64)
-    if found.ndim != dimensions or found.dtype.kind not in "iu" or (dimensions == 2 and found.shape[1] != 2):
-        shape = "(m, 2)" if dimensions == 2 else "(m,)"
-        raise InputError(f"'{name}' needs to be integers of the shape {shape} (got {found.dtype} {found.shape})")
-    return found.astype(np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -107,14 +107,7 @@ def planned(structure: Structure, change: Change, *, lenient: bool = False) -> t
     Links that are there already are not added again, and those that are not there are not removed: a change may be
     sent twice. `lenient` leaves out what does not fit the graph, as where a log is carried over to another model.
     """
-    kinds: dict[str, Callable[[Structure, Change, bool], tuple[Structure, Effect]]] = {
-        "add_links": _add_links,
-        "remove_links": _remove_links,
-        "add_nodes": _add_nodes,
-        "reject": _reject,
-        "take_back": _take_back,
-    }
-    return kinds[change["kind"]](structure, change, lenient)
+    return (_add_nodes if change["kind"] == "add_nodes" else _change_pairs)(structure, change, lenient)
 
 
 def _rows_of(structure: Structure, pairs: Sequence[Sequence[Id]], *, lenient: bool) -> list[Pair]:
@@ -123,10 +116,10 @@ def _rows_of(structure: Structure, pairs: Sequence[Sequence[Id]], *, lenient: bo
         pairs = [pair for pair in pairs if pair[0] in structure.names and pair[1] in structure.names]
     flat = structure.names.rows([value for pair in pairs for value in pair]).tolist() if pairs else []
     found: dict[Pair, None] = {}
+    left = structure.num_left
     for place, (a, b) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
         if a == b:
             raise InputError(f"pair {place} joins {pairs[place][0]!r} to itself: a link needs two nodes")
-        left = structure.num_left
         if left is not None and (a < left) == (b < left):
             one, other = pairs[place]
             raise InputError(f"{one!r} and {other!r} are on one side of a bipartite graph: a link joins both sides")
@@ -142,42 +135,33 @@ def _back(pairs: Sequence[Pair]) -> list[Pair]:
     return [(b, a) for a, b in pairs]
 
 
-def _add_links(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
-    pairs = [p for p in _rows_of(structure, change["pairs"], lenient=lenient) if not structure.has_link(*p)]
-    made = replace(
+def _linked(structure: Structure, names: Names, added: Sequence[Pair], removed: Sequence[Pair] = ()) -> Structure:
+    """With links added and removed, and as many nodes as there are names."""
+    n = len(names)
+    return replace(
         structure,
-        out=structure.out.edited(_both(structure, pairs), ()),
-        into=None if structure.into is None else structure.into.edited(_back(pairs), ()),
-        num_links=structure.num_links + len(pairs),
-        added_links=structure.added_links + len(pairs),
+        names=names,
+        out=structure.out.edited(_both(structure, added), _both(structure, removed), n),
+        into=None if structure.into is None else structure.into.edited(_back(added), _back(removed), n),
+        rejected=structure.rejected.edited((), (), n),
+        num_links=structure.num_links + len(added) - len(removed),
+        added_links=structure.added_links + len(added),
+        removed_links=structure.removed_links + len(removed),
     )
-    return made, Effect(added=tuple(pairs), num=len(pairs))
 
 
-def _remove_links(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
-    pairs = [p for p in _rows_of(structure, change["pairs"], lenient=lenient) if structure.has_link(*p)]
-    made = replace(
-        structure,
-        out=structure.out.edited((), _both(structure, pairs)),
-        into=None if structure.into is None else structure.into.edited((), _back(pairs)),
-        num_links=structure.num_links - len(pairs),
-        removed_links=structure.removed_links + len(pairs),
-    )
-    return made, Effect(removed=tuple(pairs), num=len(pairs))
-
-
-def _reject(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
-    pairs = [p for p in _rows_of(structure, change["pairs"], lenient=lenient) if not structure.rejected.has(*p)]
-    rejected = structure.rejected.edited(_both(structure, pairs), ())
-    made = replace(structure, rejected=rejected, num_rejected=structure.num_rejected + len(pairs))
-    return made, Effect(num=len(pairs))
-
-
-def _take_back(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
-    pairs = [p for p in _rows_of(structure, change["pairs"], lenient=lenient) if structure.rejected.has(*p)]
-    rejected = structure.rejected.edited((), _both(structure, pairs))
-    made = replace(structure, rejected=rejected, num_rejected=structure.num_rejected - len(pairs))
-    return made, Effect(num=len(pairs))
+def _change_pairs(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
+    """Links or rejected pairs, added or removed: those that are not there yet, or are."""
+    kind = change["kind"]
+    adds, of_links = kind in ("add_links", "reject"), kind in ("add_links", "remove_links")
+    present = structure.out if of_links else structure.rejected
+    pairs = tuple(p for p in _rows_of(structure, change["pairs"], lenient=lenient) if present.has(*p) != adds)
+    added, removed = (pairs, ()) if adds else ((), pairs)
+    if of_links:
+        return _linked(structure, structure.names, added, removed), Effect((), added, removed, len(pairs))
+    rejected = present.edited(_both(structure, added), _both(structure, removed))
+    num_rejected = structure.num_rejected + len(added) - len(removed)
+    return replace(structure, rejected=rejected, num_rejected=num_rejected), Effect(num=len(pairs))
 
 
 def _add_nodes(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
@@ -188,24 +172,15 @@ def _add_nodes(structure: Structure, change: Change, lenient: bool) -> tuple[Str
     fresh = [node for node in nodes if node["id"] not in structure.names] if known else list(nodes)
     names = structure.names.extended([node["id"] for node in fresh], [node.get("label") for node in fresh])
     made = [_new_node(structure, names, node, lenient=lenient) for node in fresh]
-    start, n = structure.num_nodes, len(names)
+    start = structure.num_nodes
     links = [(start + place, row) for place, node in enumerate(made) for row in node.neighbours]
     if len({(min(p), max(p)) for p in links}) != len(links):
         raise InputError("two new nodes name each other as neighbours: one of them is enough")
-    grown = replace(
-        structure,
-        names=names,
-        out=structure.out.edited(_both(structure, links), (), n),
-        into=None if structure.into is None else structure.into.edited(_back(links), (), n),
-        rejected=structure.rejected.edited((), (), n),
-        num_links=structure.num_links + len(links),
-        added_links=structure.added_links + len(links),
-    )
-    effect = Effect(nodes=tuple(made), num=len(made))
+    grown, effect = _linked(structure, names, links), Effect(nodes=tuple(made), num=len(made))
     if not known:
         return grown, effect
     again = [(node["id"], other) for node in nodes if node["id"] in known for other in node.get("neighbours") or ()]
-    grown, links_of_known = _add_links(grown, {"pairs": again}, lenient)
+    grown, links_of_known = _change_pairs(grown, {"kind": "add_links", "pairs": again}, lenient)
     return grown, effect._replace(added=links_of_known.added)
 
 

@@ -32,39 +32,25 @@ def best_links(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Recommendations:
-    """The `k` best new links of the whole graph, or of `nodes`, ranked from 1; by the state's search, or by `top_k`."""
-    rows = None if nodes is None else np.unique(state.rows(as_list(nodes)))
-    pairs, scores = _best_pairs(state, top_k or state.top_k, checked_k(k), rows, on_progress, should_stop)
-    sources, targets = (tuple(state.ids(pairs[:, end])) for end in (0, 1))
-    return Recommendations(sources, targets, scores, np.arange(1, len(pairs) + 1))
+    """The `k` best new links of the whole graph, or of `nodes`, ranked from 1; fewer only where fewer exist.
 
-
-def _best_pairs(
-    state: SearchState,
-    top_k: TopKOf,
-    k: int,
-    rows: Rows | None,
-    on_progress: Callable[[int, int], None],
-    should_stop: Callable[[], bool],
-) -> tuple[Rows, Scores]:
-    """(k, 2) pairs of rows that are no links, best first, and their scores: fewer only where fewer exist.
-
-    Every node is asked for a few partners. A node all of whose partners are among the k best so far may have more of
-    them, so it is asked for twice as many, and so on. With an exact search the answer is exact.
-    Given distinct `rows`, only these nodes are asked: the answer is the best of their links.
+    Every node is asked for a few partners, by the state's search or by `top_k`. A node all of whose partners are among
+    the k best so far may have more of them, so it is asked for twice as many, and so on. With an exact search the
+    answer is exact. Given `nodes`, only these are asked: the answer is the best of their links.
     """
+    k, search = checked_k(k), top_k or state.top_k
     symmetric = state.decoder.is_symmetric and not state.directed
     pairs, scores = np.empty((0, 2), np.int64), np.empty(0, np.float32)
-    asked, count = np.arange(state.num_nodes) if rows is None else rows, _FIRST
-    total = asked.size
+    asked = np.arange(state.num_nodes) if nodes is None else np.unique(state.rows(as_list(nodes)))
+    total, count = asked.size, _FIRST
     while asked.size:
         found_pairs, found_scores, last = [pairs], [scores], np.full(asked.size, -np.inf, np.float32)
-        for places, pool in _sides(state, asked, one_side=symmetric and rows is None):
+        for places, pool in _sides(state, asked, one_side=symmetric and nodes is None):
             for first in range(0, places.size, _PART):
                 if should_stop():
                     raise StoppedError("mining was stopped: it keeps nothing, and starts anew the next time")
                 part = places[first : first + _PART]
-                found = top_k(asked[part], count, lambda row: state.left_out(row, True), pool)
+                found = search(asked[part], count, lambda row: state.left_out(row, True), pool)
                 for place, top in zip(part.tolist(), found, strict=True):
                     found_pairs.append(np.stack([np.full(top.rows.size, asked[place]), top.rows], axis=1))
                     found_scores.append(top.scores)
@@ -72,14 +58,18 @@ def _best_pairs(
                         last[place] = top.scores[-1]
                 on_progress(min(total, total - asked.size + first + part.size), total)
         pairs, scores = _distinct(np.concatenate(found_pairs), np.concatenate(found_scores), symmetric=symmetric)
-        kept = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))[: k + 64]
-        pairs, scores = pairs[kept], scores[kept]
+        pairs, scores = _first(pairs, scores, k + 64)
         bar = scores[k - 1] if scores.size >= k else -np.inf
         asked, count = asked[(last > -np.inf) & (last >= bar)], 2 * count
-    if not len(pairs):
-        return pairs, scores
-    scores = pair_scores(state, pairs)  # from the lower row to the higher, the same whoever was asked
-    kept = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))[:k]
+    if len(pairs):  # scored from the lower row to the higher, the same whoever was asked
+        pairs, scores = _first(pairs, pair_scores(state, pairs), k)
+    sources, targets = (tuple(state.ids(pairs[:, end])) for end in (0, 1))
+    return Recommendations(sources, targets, scores, np.arange(1, len(pairs) + 1))
+
+
+def _first(pairs: Rows, scores: Scores, count: int) -> tuple[Rows, Scores]:
+    """The `count` best, equal ones in the order of rows."""
+    kept = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))[:count]
     return pairs[kept], scores[kept]
 
 

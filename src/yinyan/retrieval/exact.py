@@ -18,7 +18,7 @@ from yinyan.retrieval.scorer import Scorer, dot_queries
 from yinyan.retrieval.screening import Bounds, Screen
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["ExactSearch", "Excluded", "TopK", "best", "exact_top_k", "left_out_of"]
+__all__ = ["ExactSearch", "Excluded", "TopK", "best", "left_out_of"]
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -38,13 +38,6 @@ class TopK(NamedTuple):
 
     rows: Rows
     scores: Scores
-
-
-@torch.no_grad()
-def exact_top_k(decoder: Decoder, embeddings: Tensor, source: int, candidates: Rows, k: int) -> TopK:
-    """The `k` best of `candidates` (sorted rows) for one source, or all of them if there are fewer."""
-    rows = np.ascontiguousarray(candidates, dtype=np.int64)
-    return _best_of(Scorer(decoder), embeddings, embeddings[source].detach(), k, rows)
 
 
 class ExactSearch:
@@ -112,7 +105,7 @@ class ExactSearch:
         self._add_changed(running, rows, own, left_out)
         for first in range(0, y.shape[0], self._block):
             last = min(first + self._block, y.shape[0])
-            bound = _forbidden(bounds.of(first, last), rows, left_out, first)
+            bound = _forbidden(bounds(first, last), rows, left_out, first)
             if running.bar == -np.inf and 0 < k < min(_DOTS, bound.size):
                 few = torch.from_numpy(bound[:_DOTS]).topk(k)
                 if np.isfinite(float(few.values[-1])):
@@ -128,9 +121,8 @@ class ExactSearch:
 
     def _one(self, rows: Snapshot, own: Tensor, k: int, left_out: Rows, pool: Rows | None) -> TopK:
         if pool is not None:
-            allowed = _permitted(rows, pool, left_out)
-            return _best_of_gathered(self.scorer, rows, own, k, allowed, self._block)
-        y, tolerance = rows.base, 0.0 if self.scorer.is_canonical(rows.base) else _TOLERANCE
+            return self._of_pool(rows, own, k, pool[~np.isin(pool, left_out) & ~rows.is_removed[pool]])
+        y, tolerance = rows.base, self._tolerance(rows)
         while True:
             running = Running(k, tolerance)
             for first in range(0, y.shape[0], self._block):
@@ -144,6 +136,21 @@ class ExactSearch:
             if 4 * error <= tolerance * running.scale or not tolerance:
                 return found
             tolerance = 8 * error / running.scale
+
+    def _of_pool(self, rows: Snapshot, own: Tensor, k: int, allowed: Rows) -> TopK:
+        """The best of some rows."""
+        running = Running(k, self._tolerance(rows))
+        for begin in range(0, allowed.size, self._block):
+            part = allowed[begin : begin + self._block]
+            if rows.churn:
+                scores = self.scorer.scores(rows.gather(part), own)
+            else:
+                scores = self.scorer.scores(rows.base, own, part)
+            running.add(part, scores)
+        return running.settled(lambda chosen: self._canonical(rows, own, chosen))[0]
+
+    def _tolerance(self, rows: Snapshot) -> float:
+        return 0.0 if self.scorer.is_canonical(rows.base) else _TOLERANCE
 
     def _add_changed(self, running: Running, rows: Snapshot, own: Tensor, left_out: Rows) -> None:
         """What was changed or added since the build, scored in full."""
@@ -245,47 +252,20 @@ def best(candidates: Rows, scores: Scores, k: int) -> TopK:
     return TopK(candidates[order], scores[order])
 
 
-def _best_of(scorer: Scorer, y: Tensor, own: Tensor, k: int, rows: Rows) -> TopK:
-    running = Running(k, 0.0 if scorer.is_canonical(y) else _TOLERANCE)
-    for begin in range(0, rows.size, _BLOCK):
-        part = rows[begin : begin + _BLOCK]
-        running.add(part, scorer.scores(y, own, part))
-    return running.settled(lambda chosen: scorer.canonical(y, own, chosen))[0]
-
-
-def _best_of_gathered(scorer: Scorer, rows: Snapshot, own: Tensor, k: int, allowed: Rows, block: int) -> TopK:
-    if not rows.churn:
-        return _best_of(scorer, rows.base, own, k, allowed)
-    running = Running(k, 0.0 if scorer.is_canonical(rows.base) else _TOLERANCE)
-    for begin in range(0, allowed.size, block):
-        part = allowed[begin : begin + block]
-        running.add(part, scorer.scores(rows.gather(part), own))
-    return running.settled(lambda c: scorer.canonical(rows.gather(c), own, np.arange(c.size)))[0]
-
-
 def left_out_of(source: int, excluded: Excluded | None) -> Rows:
     """Sorted rows that are no candidates of a source: itself, and those that the caller excludes."""
     own = np.array([source], dtype=np.int64)
     return own if excluded is None else np.unique(np.concatenate([own, excluded(source)]))
 
 
-def _permitted(rows: Snapshot, pool: Rows, left_out: Rows) -> Rows:
-    return pool[~np.isin(pool, left_out) & ~rows.is_removed[pool]]
-
-
 def _forbidden(values: Scores, rows: Snapshot, left_out: Rows, first: int) -> Scores:
     """Values of the rows from `first` on, with -inf for those that may not be found in them."""
     last = first + values.size
-    values[_within(left_out, first, last)] = -np.inf
+    begin, end = np.searchsorted(left_out, [first, last])
+    values[left_out[begin:end] - first] = -np.inf
     if rows.churn:
         values[rows.is_stale[first:last]] = -np.inf
     return values
-
-
-def _within(sorted_rows: Rows, first: int, last: int) -> Rows:
-    """Places in the block first..last of some sorted rows."""
-    begin, end = np.searchsorted(sorted_rows, [first, last])
-    return sorted_rows[begin:end] - first
 
 
 def _blocks(rows: Snapshot, pool: Rows | None, size: int) -> Iterator[tuple[Rows, Tensor]]:

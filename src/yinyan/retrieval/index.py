@@ -7,8 +7,9 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,20 +23,18 @@ from yinyan.results import Id, Recommendations
 from yinyan.retrieval.best_links import best_links
 from yinyan.retrieval.budgets import Budget, Sample, nearest, try_efforts, unreached, within
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
-from yinyan.retrieval.flashlight import FlashlightSearch
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import IndexMetadata, fingerprint
-from yinyan.retrieval.mips import MipsSearch
 from yinyan.retrieval.probing import Effort, Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
+from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.screening import Screen
-from yinyan.retrieval.snapshot import Snapshot, checked_rows
-from yinyan.retrieval.state import GraphRows
+from yinyan.retrieval.snapshot import Snapshot
+from yinyan.retrieval.state import SearchState, linked_rows
 
-__all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint", "search_of"]
+__all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint"]
 
-Kind = Literal["auto", "exact", "mips", "flashlight"]
 KINDS = ("auto", "exact", "mips", "flashlight")
 Rows = NDArray[np.int64]
 
@@ -46,7 +45,7 @@ _CHURN = 0.1  # share of rows changed since recall was measured, from which on i
 
 
 @dataclass(frozen=True, eq=False)
-class _State(GraphRows):
+class _State(SearchState):
     """What one question sees from its beginning to its end."""
 
     graph: Graph
@@ -69,8 +68,8 @@ class _State(GraphRows):
         """Of all rows."""
         if not sources.size:
             return []
-        for chosen in (sources, pool):
-            checked_rows(np.unique(chosen) if chosen is not None else [], self.snapshot.num_rows)
+        checked_rows(sources, self.snapshot.num_rows, "sources")
+        checked_rows([] if pool is None else pool, self.snapshot.num_rows, "pool")
         gone = sources[self.snapshot.is_removed[sources]]
         if gone.size:
             raise InputError(f"row {gone[0]:,} was removed from the index")
@@ -326,7 +325,7 @@ class Index:
         state = self._state
         if isinstance(state.search, ExactSearch):
             return 1.0
-        excluded = _known_rows(state.graph)
+        excluded = partial(linked_rows, state.graph)
         drawn = Sample.draw(ExactSearch(self.decoder), state.snapshot, sample, self.metadata.k, excluded, seed)
         trial = drawn.try_out(state.search, state.snapshot)
         with self._writing:
@@ -452,7 +451,7 @@ class _Build:
             raise SettingsError(f"{too_large} (raise 'megabytes', or use kind 'exact', which can do without)")
         tell(f"{kind}: {self.y.shape[0]:,} nodes into {cells:,} cells")
         lists = self._lists(cells)
-        search = search_of(kind, self.decoder, lists, Effort(1, 1))
+        search = Probing(self.decoder, lists, Effort(1, 1))
         drawn = self._drawn(2 * sample)
         half = max(1, drawn.sources.size // 2)
         trials = try_efforts(search, rows, drawn.part(slice(0, half)), budget, tell)
@@ -475,7 +474,7 @@ class _Build:
         return Index(self.graph, self.decoder, rows, search, facts)
 
     def _drawn(self, count: int) -> Sample:
-        excluded = _known_rows(self.graph)
+        excluded = partial(linked_rows, self.graph)
         return Sample.draw(self.search, self.rows, count, self.budget.k, excluded, self.seed)
 
     def _lists(self, cells: int) -> Lists:
@@ -492,18 +491,6 @@ class _Build:
             seed=self.seed,
         )  # fmt: skip
         return replace(facts, **measured)
-
-
-def search_of(kind: str, decoder: Decoder, lists: Lists, effort: Effort) -> Probing:
-    """The search of a kind that has lists."""
-    return (MipsSearch if kind == "mips" else FlashlightSearch)(decoder, lists, effort)
-
-
-def _known_rows(graph: Graph) -> Excluded:
-    """Known partners; a row that the graph does not know has none."""
-    known = GraphRows()
-    known.graph = graph
-    return lambda source: known.left_out(source, True)
 
 
 def _chosen_kind(kind: str, decoder: Decoder, num_nodes: int) -> str:

@@ -16,7 +16,7 @@ from yinyan.files import atomic_path
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import Index, search_of
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import IndexMetadata, fingerprint
 from yinyan.retrieval.probing import Effort, Probing
@@ -63,9 +63,9 @@ def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor)
         raise StoreError(
             f"the index in '{folder}' belongs to another model: this one has changed since (build it again)"
         )
-    if metadata.effort is None:
-        return Index(graph, decoder, Snapshot.of(y), ExactSearch(decoder), metadata)
-    search: Probing = search_of(metadata.kind, decoder, Lists(**arrays), Effort(**metadata.effort))
+    search: ExactSearch | Probing = ExactSearch(decoder)
+    if metadata.effort is not None:
+        search = Probing(decoder, Lists(**arrays), Effort(**metadata.effort))
     return Index(graph, decoder, Snapshot.of(y), search, metadata)
 
 

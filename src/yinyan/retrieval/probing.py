@@ -1,10 +1,10 @@
-"""Candidates by inner product: what cells hold of the rows as they were built, and all rows changed since."""
+"""Top-k by inner-product queries: candidates of the best cells and of all changed rows, in exact order."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,14 +15,16 @@ from yinyan.model.decoder import Decoder
 from yinyan.native import retrieval_kernels
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, left_out_of
 from yinyan.retrieval.lists import Lists
-from yinyan.retrieval.queries import points_of
+from yinyan.retrieval.queries import points_of, queries_at
 from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["Effort", "Found", "Permitted", "Probing"]
+__all__ = ["Effort", "Probing"]
 
 _TOGETHER = 256  # sources whose candidates are held at a time
 _FEW = 64  # a pool of fewer than so many times the candidates is scored whole
+_PILOT = 3  # the first of several rounds does a third of the work: it only has to find the pattern of the best
+_SETTLED = 0.6  # of an answer known before its last round: fewer mean that the best are spread over many cells
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -47,30 +49,26 @@ class Found:
     scores: Scores
 
     @classmethod
-    def none(cls, sources: int) -> Found:
+    def none(cls, sources: int, width: int) -> Found:
         """No candidates yet."""
-        return cls(np.empty((sources, 0), np.int64), np.empty((sources, 0), np.float32))
+        return cls(np.full((sources, width), -1), np.full((sources, width), -np.inf, dtype=np.float32))
 
     def of(self, places: Rows) -> Found:
         """Those of some sources."""
         return Found(self.rows[places], self.scores[places])
 
-    def replaced(self, places: Rows, others: Found) -> Found:
-        """With others in some sources' places."""
-        if len(places) == len(self.rows):
-            return others
-        width = max(self.rows.shape[1], others.rows.shape[1])
-        rows, scores = _wider(self.rows, width, -1), _wider(self.scores, width, -np.inf)
-        rows[places], scores[places] = _wider(others.rows, width, -1), _wider(others.scores, width, -np.inf)
-        return Found(rows, scores)
+    def replace(self, places: Rows, others: Found) -> None:
+        """Put others in some sources' places."""
+        self.rows[places], self.scores[places] = others.rows, others.scores
 
     def best(self, k: int) -> list[TopK]:
         """The k best of each source."""
         counts = np.minimum((self.rows >= 0).sum(1), k).tolist()
         return [TopK(self.rows[i, :c].copy(), self.scores[i, :c].copy()) for i, c in enumerate(counts)]
 
-    def joined(self, rows: Rows, scores: Scores, keep: int) -> Found:
-        """With more candidates, each row once; the `keep` best stay, equal ones in the order of rows."""
+    def joined(self, rows: Rows, scores: Scores) -> Found:
+        """With more candidates, each row once; as many as before, the best, equal ones in the order of rows."""
+        keep = self.rows.shape[1]
         rows, scores = np.concatenate([self.rows, rows], axis=1), np.concatenate([self.scores, scores], axis=1)
         if retrieval_kernels.library() is not None:
             return Found(*retrieval_kernels.keep_best(rows, scores, keep))
@@ -102,7 +100,14 @@ class Permitted(NamedTuple):
 
 
 class Probing:
-    """What searches by inner product share: batches, exclusions, pools, and an answer that is never short."""
+    """Flashlight: top-k of a decoder by inner-product queries that follow the best candidates.
+
+    The score is linear in the target while its activation pattern stays, and the best targets share few patterns.
+    So a first query is the gradient at the source's own row, where similar nodes are; its candidates are scored
+    exactly, the mean gradient at the best of them is the next query, and so on. A source is done when a round told
+    little new, or after the last; until then each round looks into twice as many cells. The answer is the exact
+    ranking of everything met, and never short. A decoder that is one inner product needs one round.
+    """
 
     def __init__(self, decoder: Decoder, lists: Lists, effort: Effort) -> None:
         self.decoder, self.lists, self.effort = decoder, lists, effort
@@ -111,7 +116,7 @@ class Probing:
 
     def with_effort(self, effort: Effort) -> Probing:
         """The same lists, searched with another effort."""
-        return type(self)(self.decoder, self.lists, effort)
+        return Probing(self.decoder, self.lists, effort)
 
     @torch.no_grad()
     def top_k(
@@ -136,13 +141,42 @@ class Probing:
 
     def _search(self, rows: Snapshot, sources: Rows, k: int, permitted: Permitted, left_out: Sequence[Rows]) -> Found:
         """Candidates of a batch."""
-        raise NotImplementedError
+        own, count, probes = rows.gather(sources), self._count(k), self.effort.probes
+        queries = queries_at(self.scorer.precise, own, own[:, None])
+        found = Found.none(len(sources), max(k, self.effort.pattern))
+        active, share = np.arange(len(sources)), 1 if self.effort.rounds == 1 else _PILOT
+        for number in range(self.effort.rounds):
+            few, before = [left_out[place] for place in active.tolist()], found.of(active)
+            met = self._candidates(rows, queries, -(-probes // share), -(-count // share), permitted, few)
+            after = before.joined(met, self._scores(rows, own[active], met))
+            found.replace(active, after)
+            if number + 1 == self.effort.rounds:
+                break
+            goes_on = np.flatnonzero(_news(before.rows[:, :k], after.rows[:, :k]) > 1 - _SETTLED)
+            if not goes_on.size:
+                break
+            active = active[goes_on]
+            queries = self._turned(rows, own[active], after.of(goes_on), queries[torch.from_numpy(goes_on)])
+            probes, share = probes if number == 0 else 2 * probes, 1
+        return found
+
+    def _turned(self, rows: Snapshot, own: Tensor, found: Found, queries: Tensor) -> Tensor:
+        """The next queries: mean gradients at the best candidates so far."""
+        best = found.rows[:, : self.effort.pattern]
+        there = best[:, 0] >= 0
+        if not there.any():
+            return queries
+        filled = np.where(best < 0, best[:, :1], best)[there]  # a source with few candidates counts its best again
+        at = rows.gather(filled.ravel()).view(*filled.shape, -1)
+        turned = queries.clone()
+        turned[torch.from_numpy(there)] = queries_at(self.scorer.precise, own[torch.from_numpy(there)], at)
+        return turned
 
     def _count(self, k: int) -> int:
         """Candidates of a round: in proportion to k, but a quarter at least, and always twice as many as asked for."""
         return max(2 * k, int(self.effort.candidates * max(0.25, k / 100)))
 
-    def candidates(
+    def _candidates(
         self,
         rows: Snapshot,
         queries: Tensor,
@@ -164,7 +198,7 @@ class Probing:
             found = np.concatenate([found, more], axis=1)
         return np.ascontiguousarray(found)
 
-    def scores(self, rows: Snapshot, own: Tensor, candidates: Rows) -> Scores:
+    def _scores(self, rows: Snapshot, own: Tensor, candidates: Rows) -> Scores:
         """(sources, ·) exact scores of candidates."""
         if not rows.extra_rows.size:
             return self.scorer.candidates(rows.base, own, candidates)
@@ -174,7 +208,9 @@ class Probing:
         return np.maximum(older, self.scorer.candidates(rows.extra, own, np.where(changed, places, -1)))
 
 
-def _wider(array: NDArray[Any], width: int, fill: float) -> NDArray[Any]:
-    made = np.full((len(array), width), fill, dtype=array.dtype)
-    made[:, : array.shape[1]] = array
-    return made
+def _news(before: Rows, after: Rows) -> NDArray[np.float64]:
+    """(sources,) share of an answer that was not known before; -1 is no answer."""
+    offsets = np.arange(len(after))[:, None] * (int(after.max(initial=0)) + 1)
+    known = np.isin(after + offsets, (before + offsets)[before >= 0]) | (after < 0)
+    shares: NDArray[np.float64] = 1 - known.sum(1) / max(1, after.shape[1])
+    return shares

@@ -17,6 +17,7 @@ from yinyan.randomness import Streams
 from yinyan.results import Contribution, Explanation, Id, Recommendations
 from yinyan.retrieval.best_links import TopKOf, best_links
 from yinyan.retrieval.recommend import Where, Wish, as_list, as_table, is_id, recommended
+from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.similar import similar_nodes
 from yinyan.retrieval.state import AnswerState, Evidence, pair_scores
 
@@ -83,7 +84,7 @@ class Questions:
 
     def score_rows(self, pairs: Rows) -> NDArray[np.float32]:
         """(p,) scores of (p, 2) pairs of rows."""
-        return pair_scores(self.state, pairs)
+        return pair_scores(self.state, checked_rows(pairs, self.state.num_nodes, "pairs", pairs=True))
 
     def probabilities(self, scores: Any, base_rate: float = BASE_RATE) -> NDArray[np.float64]:
         """The probability of a link at each score, where a share `base_rate` of the pairs are links."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
-from yinyan.model.sketches import NUM_ESTIMATES
+from yinyan.model.decoder import Decoder, DotDecoder, HadamardMLP
 from yinyan.native import retrieval_kernels
 from yinyan.retrieval.screening import Bounds, Screen
 
@@ -29,10 +28,9 @@ class Scorer:
     """Scores of one source against many rows of (n, row) `y`.
 
     For a HadamardMLP the first layer of source i is Y (W_1 diag(y_i))ᵀ: with the source folded into the weights, no
-    product of embeddings is ever made. Direction maps fold into the same matrix, and each estimate from the sketches is
-    one column of a product with the target's sketches. Hidden layers run in a compiled kernel on the CPU, unless
-    several are residual and maps stand before them; everything else by blocks in torch. Decoders that are not ours are
-    called as they are.
+    product of embeddings is ever made. Direction maps fold into the same matrix. Hidden layers run in a compiled kernel
+    on the CPU, unless several are residual and maps stand before them. A dot product is one query. Everything else,
+    decoders that are not ours among them, is called as it is, by blocks.
 
     `is_canonical` says that a pair's score is the same to the last bit whatever else is scored with it; otherwise
     `canonical` gives scores that are, by double precision.
@@ -40,11 +38,10 @@ class Scorer:
 
     def __init__(self, decoder: Decoder) -> None:
         self.decoder = decoder
-        self._plan = _fold_for(decoder)
 
     def is_canonical(self, y: Tensor) -> bool:
         """Whether `scores` gives the same bits for a pair whatever else it scores."""
-        return self._plan is _fold_mlp and _suits_kernel(self.decoder, y)
+        return type(self.decoder) is HadamardMLP and _suits_kernel(self.decoder, y)
 
     @torch.no_grad()
     def scores(
@@ -54,7 +51,7 @@ class Scorer:
         count = (y.shape[0] if last is None else last) - first if rows is None else rows.size
         if self.is_canonical(y):
             return self._kernel.of_source(y, self._weights(own[None]), own.contiguous(), rows, first, count)
-        return self._by_blocks(self._plan(self.decoder, own), y, rows, first, count)
+        return self._by_blocks(self._score_of(own), y, rows, first, count)
 
     def can_be_screened(self, y: Tensor) -> bool:
         """Whether bounds of its scores (see `screening`) are known, and cheaper than the scores."""
@@ -67,8 +64,8 @@ class Scorer:
         """Upper bounds of the scores of the screen's rows, for each of the sources whose rows are `own`."""
         return screen.bounds_by(self._kernel, self._weights(own))
 
-    def _is_plain_dot(self, y: Tensor) -> bool:
-        return self._plan is _fold_dot and self.decoder.structure is None and _suits_dots(y)
+    def _is_plain_dot(self) -> bool:
+        return type(self.decoder) is DotDecoder and self.decoder.structure is None
 
     def canonical(self, y: Tensor, own: Tensor, rows: Rows) -> Scores:
         """Scores of `rows` that do not depend on what else is scored: equal pairs have equal scores."""
@@ -89,7 +86,7 @@ class Scorer:
         """(sources, count) canonical scores of so many rows of y each, for sources of rows `own`; -1 scores -inf."""
         if self.is_canonical(y):
             return self._kernel.of_candidates(y, self._weights(own), own.contiguous(), rows)
-        if self._is_plain_dot(y):
+        if self._is_plain_dot() and _suits_dots(y):
             return retrieval_kernels.dot_candidates(y, dot_queries(self.decoder, own), float(self.decoder.bias), rows)  # type: ignore[arg-type]
         out, kind = np.full(rows.shape, -np.inf, dtype=np.float32), next(self.precise.parameters()).dtype
         block = max(1, _BLOCK_FLOATS // max(1, rows.shape[1] * max(y.shape[1], _width(self.decoder))))
@@ -106,7 +103,7 @@ class Scorer:
         own = mapped_sources(self.decoder, own)
         parts = [self._panels * own[:, None, :, None]]
         if self._kernel.residual:  # what the output makes of it, or the products themselves for the layers between
-            scale = 1.0 if self._kernel.is_deep else _output(self.decoder).weight
+            scale = 1.0 if self._kernel.is_deep else self._mlp.output.weight
             parts.append((scale * own)[:, None, :, None])
         if self.decoder.target_map is not None:
             parts = [(self.decoder.target_map.double() @ part.double()).float() for part in parts]
@@ -114,23 +111,54 @@ class Scorer:
 
     @functools.cached_property
     def _panels(self) -> Tensor:
-        return retrieval_kernels.panels(_hidden(self.decoder).weight.detach())
+        return retrieval_kernels.panels(self._mlp.hidden[0].weight.detach())  # type: ignore[operator]
+
+    @property
+    def _mlp(self) -> HadamardMLP:
+        """The decoder, where the kernel serves it."""
+        return cast(HadamardMLP, self.decoder)
 
     @functools.cached_property
     def _kernel(self) -> retrieval_kernels.FoldedDecoder:
-        decoder, structure = self.decoder, self.decoder.structure
-        bias, output = _hidden(decoder).bias.detach(), _output(decoder).weight.detach()[0]
+        decoder, structure = self._mlp, self.decoder.structure
+        first, *linears = (layer for layer in decoder.hidden if isinstance(layer, torch.nn.Linear))
+        later = [
+            torch.cat([retrieval_kernels.panels(x.weight.detach()).flatten(), _filled(x.bias).flatten()])
+            for x in linears
+        ]
+        layer_norms = [norm for norm in decoder.norms if isinstance(norm, torch.nn.LayerNorm)]
+        norms = [torch.stack([_filled(norm.weight), _filled(norm.bias)]) for norm in layer_norms]
+        made = retrieval_kernels.FoldedDecoder(
+            size=decoder.size,
+            bias=_filled(first.bias if structure is None else first.bias + structure.layers[2].bias),  # type: ignore[operator]
+            output=_filled(decoder.output.weight[0]),
+            output_bias=float(decoder.output.bias.detach()),
+            hidden_size=decoder.output.weight.numel(),
+            residual=_adds_products(decoder),
+            later=torch.stack(later) if later else None,
+            norms=torch.stack(norms) if norms else None,
+            epsilon=layer_norms[0].eps if norms else 0.0,
+            adds=decoder.settings.residual,
+        )
         if structure is None:
-            return _kernel_of(decoder, bias, output)
-        first, last = structure.layers[0], structure.layers[2]
-        return _kernel_of(decoder, bias + last.bias.detach(), output)._replace(  # type: ignore[operator]
+            return made
+        said, mixed = structure.layers[0], structure.layers[2]
+        return made._replace(
             sketch_size=structure.size,
-            mixed=retrieval_kernels.panels(last.weight.detach()),  # type: ignore[operator]
-            said=first.weight.detach().t().contiguous(),  # type: ignore[operator]
-            said_bias=first.bias.detach().contiguous(),  # type: ignore[operator]
+            mixed=retrieval_kernels.panels(mixed.weight.detach()),  # type: ignore[operator]
+            said=said.weight.detach().t().contiguous(),  # type: ignore[operator]
+            said_bias=said.bias.detach().contiguous(),  # type: ignore[operator]
         )
 
     # -- torch ---------------------------------------------------------------------------------------------
+
+    def _score_of(self, own: Tensor) -> Callable[[Tensor], Tensor]:
+        """Scores of a block of rows, for one source."""
+        decoder = self.decoder
+        if not self._is_plain_dot():
+            return lambda block: decoder(own, block)
+        query = dot_queries(decoder, own[None])[0]
+        return lambda block: (block @ query).add_(decoder.bias)  # type: ignore[arg-type]
 
     def _by_blocks(
         self, score: Callable[[Tensor], Tensor], y: Tensor, rows: Rows | None, first: int, count: int
@@ -138,59 +166,10 @@ class Scorer:
         out = np.empty(count, dtype=np.float32)
         block = max(64, _BLOCK_FLOATS // max(y.shape[1], _width(self.decoder)))
         for begin in range(0, count, block):
-            size = min(block, count - begin)
-            part = None if rows is None else rows[begin : begin + size]
-            out[begin : begin + size] = score(_taken(y, part, first + begin, size)).float().cpu().numpy()
+            end = min(begin + block, count)
+            some = slice(first + begin, first + end) if rows is None else torch.from_numpy(rows[begin:end]).to(y.device)
+            out[begin:end] = score(y[some]).float().cpu().numpy()
         return out
-
-
-Fold = Callable[[Decoder, Tensor], Callable[[Tensor], Tensor]]
-
-
-def _fold_for(decoder: Decoder) -> Fold:
-    for kind, fold in ((HadamardMLP, _fold_mlp), (DotDecoder, _fold_dot), (DistanceDecoder, _fold_distance)):
-        if type(decoder) is kind:
-            return fold
-    return _unfolded
-
-
-def _unfolded(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
-    """A decoder that we do not know from within."""
-    return lambda block: decoder(own, block)
-
-
-def _fold_mlp(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
-    if not isinstance(decoder, HadamardMLP):
-        raise TypeError(f"{type(decoder).__name__} is no HadamardMLP")
-    mlp = decoder
-    layers = [*mlp.hidden, mlp.output]
-    matrix = _folded(mlp, layers[0].weight, own).t().contiguous()
-    mapped = own[: mlp.size] if mlp.source_map is None else own[: mlp.size] @ mlp.source_map
-
-    def score(block: Tensor) -> Tensor:
-        z = torch.addmm(layers[0].bias, block[:, : mlp.size], matrix)
-        if mlp.structure is not None:
-            z += mlp.structure.layers(_estimates(mlp, own, block[:, mlp.size :]))
-        if not mlp.hidden:
-            return z.squeeze(-1)
-        x = F.relu_(mlp.norms[0](z))
-        if mlp.settings.residual and x.shape[1] == mlp.size:
-            targets = block[:, : mlp.size] if mlp.target_map is None else block[:, : mlp.size] @ mlp.target_map
-            x = x.addcmul_(targets, mapped)
-        for linear, norm in zip(mlp.hidden[1:], mlp.norms[1:], strict=True):
-            step = F.relu_(norm(linear(x)))
-            x = step.add_(x) if mlp.settings.residual else step
-        logits: Tensor = mlp.output(x)
-        return logits.squeeze(-1)
-
-    return score
-
-
-def _fold_dot(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
-    if not isinstance(decoder, DotDecoder):
-        raise TypeError(f"{type(decoder).__name__} is no DotDecoder")
-    query = dot_queries(decoder, own[None])[0]
-    return lambda block: _joined(decoder, own, block, (block[:, : decoder.size] @ query).add_(decoder.bias))
 
 
 def dot_queries(decoder: Decoder, own: Tensor) -> Tensor:
@@ -207,59 +186,6 @@ def mapped_sources(decoder: Decoder, own: Tensor) -> Tensor:
     return own if decoder.source_map is None else (own.double() @ decoder.source_map.double()).to(own)
 
 
-def _fold_distance(decoder: Decoder, own: Tensor) -> Callable[[Tensor], Tensor]:
-    """Differences, not the expanded square, which would lose digits where the distance is small."""
-    if not isinstance(decoder, DistanceDecoder):
-        raise TypeError(f"{type(decoder).__name__} is no DistanceDecoder")
-    centre = own[: decoder.size] if decoder.source_map is None else own[: decoder.size] @ decoder.source_map
-    scale = decoder.log_scale.exp()
-
-    def score(block: Tensor) -> Tensor:
-        targets = block[:, : decoder.size]
-        apart = (targets if decoder.target_map is None else targets @ decoder.target_map) - centre
-        return _joined(decoder, own, block, decoder.bias - apart.square_().sum(1) * scale)
-
-    return score
-
-
-def _joined(decoder: Decoder, own: Tensor, block: Tensor, logits: Tensor) -> Tensor:
-    if decoder.structure is None:
-        return logits
-    return logits.add_(decoder.structure.layers(_estimates(decoder, own, block[:, decoder.size :])).squeeze(-1))
-
-
-def _hidden(decoder: Decoder) -> torch.nn.Linear:
-    """The first layer of a HadamardMLP."""
-    return decoder.hidden[0]  # type: ignore[return-value, index]
-
-
-def _output(decoder: Decoder) -> torch.nn.Linear:
-    return decoder.output  # type: ignore[return-value]
-
-
-def _kernel_of(decoder: Decoder, bias: Tensor, output: Tensor) -> retrieval_kernels.FoldedDecoder:
-    if not isinstance(decoder, HadamardMLP):
-        raise TypeError(f"{type(decoder).__name__} is no HadamardMLP")
-    linears = [layer for layer in decoder.hidden[1:] if isinstance(layer, torch.nn.Linear)]
-    later = [
-        torch.cat([retrieval_kernels.panels(x.weight.detach()).flatten(), _filled(x.bias).flatten()]) for x in linears
-    ]
-    layer_norms = [norm for norm in decoder.norms if isinstance(norm, torch.nn.LayerNorm)]
-    norms = [torch.stack([_filled(norm.weight), _filled(norm.bias)]) for norm in layer_norms]
-    return retrieval_kernels.FoldedDecoder(
-        size=decoder.size,
-        bias=_filled(bias),
-        output=_filled(output),
-        output_bias=float(_output(decoder).bias.detach()),
-        hidden_size=output.numel(),
-        residual=_adds_products(decoder),
-        later=torch.stack(later) if later else None,
-        norms=torch.stack(norms) if norms else None,
-        epsilon=layer_norms[0].eps if norms else 0.0,
-        adds=decoder.settings.residual,
-    )
-
-
 def _filled(values: Tensor) -> Tensor:
     """(hidden,) as (panels, width), filled up with zeros."""
     return retrieval_kernels.panels(values.detach()[:, None]).squeeze(1)
@@ -268,34 +194,6 @@ def _filled(values: Tensor) -> Tensor:
 def _adds_products(decoder: HadamardMLP) -> bool:
     """Whether the first hidden layer adds to the product of the embeddings."""
     return decoder.settings.residual and decoder.output.weight.numel() == decoder.size
-
-
-def _folded(decoder: Decoder, weight: Tensor, own: Tensor) -> Tensor:
-    """(h, d) W diag(y_i S) Tᵀ: times y_j it is W ((y_i S) ⊙ (y_j T))."""
-    own = own[: decoder.size]
-    if decoder.source_map is None or decoder.target_map is None:
-        return weight * own
-    return (weight * (own @ decoder.source_map)) @ decoder.target_map.t()
-
-
-def _estimates(decoder: Decoder, own: Tensor, sketches: Tensor) -> Tensor:
-    """(B, 6) what the source's sketches and the targets' say of each pair: `SharedStructure.estimates` as a product."""
-    if decoder.structure is None:
-        raise TypeError("these rows hold no sketches")
-    size = decoder.structure.size
-    near, scarce, far, degree = own[decoder.size :].split([size, size, size, 1])
-    columns = own.new_zeros(3 * size, NUM_ESTIMATES - 2)
-    columns[:size, 0], columns[size : 2 * size, 1] = near, scarce
-    columns[:size, 2], columns[2 * size :, 2], columns[2 * size :, 3] = far, near, far
-    found = own.new_empty(sketches.shape[0], NUM_ESTIMATES)
-    counts = sketches[:, : 3 * size] @ columns
-    torch.mul(counts.sign(), counts.abs().log1p_(), out=found[:, :4])
-    found[:, 4], found[:, 5] = sketches[:, -1] + degree, sketches[:, -1] * degree
-    return found
-
-
-def _taken(y: Tensor, rows: Rows | None, first: int, count: int) -> Tensor:
-    return y[first : first + count] if rows is None else y[torch.from_numpy(rows).to(y.device)]
 
 
 def _width(decoder: Decoder) -> int:

@@ -14,6 +14,9 @@ the same, to the last bit.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -22,6 +25,8 @@ from yinyan.native import retrieval_kernels
 from yinyan.native.retrieval_kernels import FoldedDecoder, RoundedDecoder, RoundedRows
 
 __all__ = ["Bounds", "Screen"]
+
+Bounds = Callable[[int, int], retrieval_kernels.Scores]  # of one source's scores, for the rows from one to another
 
 _LARGEST = 127
 _TINY = torch.finfo(torch.float32).tiny
@@ -86,25 +91,14 @@ class Screen:
         constants = decoder.output_bias + _ROUNDING * (at_most + abs(decoder.output_bias))
         weights = retrieval_kernels.in_bytes(rounded.to(torch.int8))
         return [
-            Bounds(
+            functools.partial(
+                RoundedDecoder(weights[at], scales[at], decoder.bias, decoder.output, constant, error, norm).bounds,
                 self._rows,
-                RoundedDecoder(weights[at], scales[at], decoder.bias, decoder.output, constant, error, norm),
             )
             for at, (constant, error, norm) in enumerate(
                 zip(constants.tolist(), per_error.tolist(), per_norm.tolist(), strict=True)
             )
         ]
-
-
-class Bounds:
-    """Upper bounds of one source's scores."""
-
-    def __init__(self, rows: RoundedRows, decoder: RoundedDecoder) -> None:
-        self._rows, self._decoder = rows, decoder
-
-    def of(self, first: int, last: int) -> retrieval_kernels.Scores:
-        """Of the rows from `first` to `last`."""
-        return self._decoder.bounds(self._rows, first, last)
 
 
 def _steepness(matrix: Tensor, output: Tensor) -> Tensor:

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from yinyan.errors import InputError
 from yinyan.model.embedding import is_finite
+from yinyan.retrieval.row_numbers import checked_rows
 
-__all__ = ["Snapshot", "checked_rows"]
+__all__ = ["Snapshot"]
 
 Rows = NDArray[np.int64]
 
@@ -74,7 +75,7 @@ class Snapshot:
 
     def updated(self, rows: Any, embeddings: Any) -> Snapshot:
         """With other rows in place of these, or new ones: all that are beyond the last must be given."""
-        chosen = checked_rows(rows, None)
+        chosen = checked_rows(rows, None, distinct=True)
         values = torch.as_tensor(embeddings).detach().to(self.base)
         if values.shape != (chosen.size, self.base.shape[1]):
             wanted = (chosen.size, self.base.shape[1])
@@ -95,7 +96,7 @@ class Snapshot:
 
     def without(self, rows: Any) -> Snapshot:
         """With rows removed; their numbers stay taken, and an update brings them back."""
-        chosen = checked_rows(rows, self.num_rows)
+        chosen = checked_rows(rows, self.num_rows, distinct=True)
         kept = ~np.isin(self.extra_rows, chosen)
         stale, removed = self.is_stale.copy(), self.is_removed.copy()
         stale[chosen] = removed[chosen] = True
@@ -107,22 +108,6 @@ class Snapshot:
         y = self.gather(np.arange(self.num_rows))
         y[torch.from_numpy(self.is_removed)] = 0
         return y
-
-
-def checked_rows(rows: Any, count: int | None) -> Rows:
-    """Distinct rows, below `count` if there is one."""
-    chosen = np.asarray(rows)
-    if chosen.size == 0:
-        chosen = chosen.astype(np.int64).reshape(-1)
-    if chosen.ndim != 1 or not np.issubdtype(chosen.dtype, np.integer):
-        raise InputError(f"'rows' needs to be a list of row numbers (got {chosen.dtype} of shape {chosen.shape})")
-    chosen = chosen.astype(np.int64)
-    if np.unique(chosen).size != chosen.size:
-        raise InputError("'rows' names a row twice")
-    wrong = chosen[(chosen < 0) | (chosen >= (np.iinfo(np.int64).max if count is None else count))]
-    if wrong.size:
-        raise InputError(f"row {wrong[0]:,} is not among the {count or 0:,} rows")
-    return chosen
 
 
 def _refuse_non_finite(y: Tensor, rows: Rows) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,58 +24,9 @@ from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["AnswerState", "Evidence", "FittedState", "GraphRows", "SearchState", "pair_scores"]
+__all__ = ["AnswerState", "Evidence", "FittedState", "SearchState", "linked_rows", "pair_scores"]
 
 Rows = NDArray[np.int64]
-
-
-class SearchState(Protocol):
-    """Enough to name partners: an index has this much."""
-
-    @property
-    def num_nodes(self) -> int:
-        """How many nodes have an id."""
-
-    @property
-    def num_left(self) -> int | None:
-        """How many rows, from the first on, are of side 0; None unless bipartite."""
-
-    @property
-    def directed(self) -> bool:
-        """Whether edges have a direction."""
-
-    @property
-    def decoder(self) -> Decoder:
-        """What scores two vectors."""
-
-    def rows(self, ids: Sequence[Id]) -> Rows:
-        """The row of each id; an unknown one is refused by name."""
-
-    def ids(self, rows: Rows) -> list[Id]:
-        """The ids of some rows."""
-
-    def left_out(self, row: int, exclude_known: bool) -> Rows:
-        """Rows that are never partners of a row, and those that it is linked to if they are excluded."""
-
-    def vectors(self, rows: Rows) -> Tensor:
-        """(len(rows), d) stored vectors: embedding and sketches."""
-
-    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
-        """For each source the best `k` of `pool` (sorted rows; all without), but for itself and the excluded."""
-
-
-class AnswerState(SearchState, Protocol):
-    """Enough for every question: a fitted model and a service's live state have this much."""
-
-    @property
-    def calibration(self) -> Calibration:
-        """What turns scores into probabilities."""
-
-    def has_edge(self, a: int, b: int) -> bool:
-        """Whether there is an edge from a to b; undirected, between them."""
-
-    def evidence(self) -> Evidence:
-        """What scores follow from, to be made once per snapshot."""
 
 
 class Evidence(NamedTuple):
@@ -87,10 +38,11 @@ class Evidence(NamedTuple):
     seed: int
 
 
-class GraphRows:
-    """The part of a state that a graph answers; subclasses hold the graph."""
+class SearchState:
+    """Enough to name partners: an index has this much. What a graph answers is answered here."""
 
     graph: Graph
+    decoder: Decoder  # what scores two vectors
 
     @property
     def num_nodes(self) -> int:
@@ -99,7 +51,7 @@ class GraphRows:
 
     @functools.cached_property
     def num_left(self) -> int | None:
-        """How many rows are of side 0; None unless bipartite."""
+        """How many rows, from the first on, are of side 0; None unless bipartite."""
         return self.graph.num_left
 
     @property
@@ -108,29 +60,41 @@ class GraphRows:
         return self.graph.directed
 
     def rows(self, ids: Sequence[Id]) -> Rows:
-        """The row of each id."""
+        """The row of each id; an unknown one is refused by name."""
         return self.graph.ids.rows(ids)
 
     def ids(self, rows: Rows) -> list[Id]:
         """The ids of some rows."""
         return self.graph.ids.take(rows)
 
+    def left_out(self, row: int, exclude_known: bool) -> Rows:
+        """Rows that are never partners of a row, and those that it is linked to if they are excluded."""
+        return linked_rows(self.graph, row) if exclude_known else np.empty(0, dtype=np.int64)
+
+    def vectors(self, rows: Rows) -> Tensor:
+        """(len(rows), d) stored vectors: embedding and sketches."""
+        raise NotImplementedError
+
+    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
+        """For each source the best `k` of `pool` (sorted rows; all without), but for itself and the excluded."""
+        raise NotImplementedError
+
+
+class AnswerState(SearchState):
+    """Enough for every question: a fitted model and a service's live state have this much."""
+
+    calibration: Calibration  # what turns scores into probabilities
+
     def has_edge(self, a: int, b: int) -> bool:
-        """Whether there is an edge from a to b."""
+        """Whether there is an edge from a to b; undirected, between them."""
         return bool(self.graph.has_edges([(a, b)])[0])
 
-    def left_out(self, row: int, exclude_known: bool) -> Rows:
-        """The rows that a node is linked to: of a directed graph, those that it points to. Unknown rows have none."""
-        graph = self.graph
-        if not exclude_known or row >= graph.num_nodes:
-            return np.empty(0, dtype=np.int64)
-        if not graph.directed:
-            return graph.neighbours(row)
-        start, stop = np.searchsorted(graph.edges[:, 0], [row, row + 1])  # the reverse of an edge is still a question
-        return graph.edges[start:stop, 1]
+    def evidence(self) -> Evidence:
+        """What scores follow from, to be made once per snapshot."""
+        raise NotImplementedError
 
 
-class FittedState(GraphRows):
+class FittedState(AnswerState):
     """A fitted model. Its search is kept, so that a screen is made once and not per question."""
 
     def __init__(self, fitted: Fitted) -> None:
@@ -146,8 +110,7 @@ class FittedState(GraphRows):
 
     def vectors(self, rows: Rows) -> Tensor:
         """(len(rows), d) stored vectors."""
-        y = self.fitted.embeddings
-        return y[torch.from_numpy(np.ascontiguousarray(rows)).to(y.device)]
+        return self._snapshot.gather(rows)
 
     def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
         """Exactly."""
@@ -158,6 +121,16 @@ class FittedState(GraphRows):
         fitted, device = self.fitted, self.fitted.embeddings.device
         features = feature_tensor(self.graph.features, device)
         return Evidence(fitted.encoder, features, message_graph(self.graph, fitted.message_edges, device), fitted.seed)
+
+
+def linked_rows(graph: Graph, row: int) -> Rows:
+    """The rows that a node is linked to: of a directed graph, those that it points to. Unknown rows have none."""
+    if row >= graph.num_nodes:
+        return np.empty(0, dtype=np.int64)
+    if not graph.directed:
+        return graph.neighbours(row)
+    start, stop = np.searchsorted(graph.edges[:, 0], [row, row + 1])  # the reverse of an edge is still a question
+    return graph.edges[start:stop, 1]
 
 
 def pair_scores(state: SearchState, pairs: Rows) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from yinyan.errors import YinYanError
 from yinyan.graph.ids import Id
-from yinyan.live.state import LiveState
+from yinyan.live.live_state import LiveState
 from yinyan.model.calibration import BASE_RATE
 from yinyan.retrieval.exact import TopK
 from yinyan.retrieval.recommend import Wish, partners_together

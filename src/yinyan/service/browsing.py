@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from yinyan.graph.ids import Id
+from yinyan.live.live_state import LiveState, Served
 from yinyan.live.names import IdKind
-from yinyan.live.state import LiveState, Served
 from yinyan.reporting.content import context_edges, map_of, own_embeddings
 from yinyan.reporting.embedding_map import EmbeddingMap
 

@@ -9,11 +9,11 @@ from typing import Any
 import torch
 
 from yinyan.live.change_log import ChangeLog, log_path
-from yinyan.live.finder import finder_for
+from yinyan.live.finder import IndexFinder, finder_for
 from yinyan.live.keeper import Keeper, Made
 from yinyan.live.labels import read_labels
+from yinyan.live.live_state import LiveState, Served, served_model
 from yinyan.live.names import Labels
-from yinyan.live.state import Finder, LiveState, Served, served_model
 from yinyan.live.structure import Change
 from yinyan.model.fitted import Fitted
 from yinyan.service.answers import Wish, recommend_together
@@ -101,6 +101,6 @@ class Room:
             return None
         return read_labels(fitted.graph, options.labels, options.id_column, options.label_column)
 
-    def _finder(self, fitted: Fitted) -> Finder:
+    def _finder(self, fitted: Fitted) -> IndexFinder:
         places = [place for place in (self.options.model, self.options.shared) if place is not None]
         return finder_for(fitted, self.options.index, places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from yinyan.live.state import LiveState
+from yinyan.live.live_state import LiveState
 from yinyan.reporting.content import model_content
 
 __all__ = ["model_page"]

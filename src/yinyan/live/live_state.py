@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,40 +15,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.graph.ids import Id
+from yinyan.live.finder import IndexFinder
 from yinyan.live.names import Labels
 from yinyan.live.new_nodes import Inputs, with_table
 from yinyan.live.renewal import messages_of
 from yinyan.live.search import Search
 from yinyan.live.structure import Structure
-from yinyan.live.vectors import Vectors
-from yinyan.model.calibration import Calibration
-from yinyan.model.decoder import Decoder
 from yinyan.model.fitted import Fitted, our_encoder
 from yinyan.model.tensors import feature_tensor
 from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.questions import Questions
-from yinyan.retrieval.state import Evidence
+from yinyan.retrieval.snapshot import Snapshot
+from yinyan.retrieval.state import AnswerState, Evidence
 from yinyan.store import load_model, read_manifest
 
-__all__ = ["Finder", "LiveState", "Served", "model_fingerprint", "served_model"]
+__all__ = ["LiveState", "Served", "model_fingerprint", "served_model"]
 
 Rows = NDArray[np.int64]
-
-
-class Finder(Protocol):
-    """Names the best partners of a row."""
-
-    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None, num_nodes: int) -> list[TopK]:
-        """The k best rows of each source, best first, of the first `num_nodes` rows."""
-        ...
-
-    def update(self, rows: Rows, vectors: Vectors) -> None:
-        """Some rows have changed, or are new."""
-        ...
-
-    def describe(self) -> dict[str, Any]:
-        """What kind of index this is."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,19 +43,20 @@ class Served:
     fingerprint: str
     labels: Labels | None
     search: Search
-    finder: Finder
+    finder: IndexFinder
 
 
-@dataclass(frozen=True, eq=False)
-class LiveState:
+class LiveState(AnswerState):
     """A model, its edges and nodes at one snapshot, and their embeddings: nothing here ever changes."""
 
-    served: Served
-    version: int  # of the last change it has seen
-    structure: Structure
-    live_vectors: Vectors
-    inputs: Inputs
-    drift: float = 0.0
+    def __init__(
+        self, served: Served, version: int, structure: Structure, snapshot: Snapshot, inputs: Inputs, drift: float
+    ) -> None:
+        """`version` is that of the last change it has seen."""
+        fitted = served.fitted
+        self.graph, self.decoder, self.calibration = fitted.graph, fitted.model.decoder, fitted.calibration
+        self.served, self.version, self.structure = served, version, structure
+        self.snapshot, self.inputs, self.drift = snapshot, inputs, drift
 
     @functools.cached_property
     def questions(self) -> Questions:
@@ -84,26 +67,6 @@ class LiveState:
     def num_nodes(self) -> int:
         """How many nodes there are."""
         return self.structure.num_nodes
-
-    @functools.cached_property
-    def num_left(self) -> int | None:
-        """How many rows are of side 0; None unless bipartite."""
-        return self.structure.num_left
-
-    @property
-    def directed(self) -> bool:
-        """Whether edges have a direction."""
-        return self.structure.graph.directed
-
-    @property
-    def decoder(self) -> Decoder:
-        """The model's."""
-        return self.served.fitted.model.decoder
-
-    @property
-    def calibration(self) -> Calibration:
-        """The model's."""
-        return self.served.fitted.calibration
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """The row of each id."""
@@ -127,7 +90,7 @@ class LiveState:
 
     def vectors(self, rows: Rows) -> Tensor:
         """(len(rows), d) stored vectors."""
-        return self.live_vectors.take(rows)
+        return self.snapshot.gather(rows)
 
     def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
         """By the index that follows the live graph."""
@@ -141,7 +104,9 @@ class LiveState:
         return Evidence(encoder, features, messages_of(fitted, self.structure), fitted.seed)
 
 
-def served_model(path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[..., Finder]) -> Served:
+def served_model(
+    path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[[Fitted], IndexFinder]
+) -> Served:
     """Read a model, mapped from its files, and make what serving needs."""
     fingerprint = model_fingerprint(path)
     fitted, _ = load_model(path, torch.device("cpu"), mapped=True)
