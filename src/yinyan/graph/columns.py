@@ -18,45 +18,30 @@ __all__ = [
 ]
 
 # Spelled without case, spaces and punctuation: `Source_ID` is `sourceid`.
+_PARTNERS = {
+    "source": ("target",),
+    "src": ("dst", "dest", "tgt"),
+    "from": ("to",),
+    "citing": ("cited",),
+    "head": ("tail",),
+    "subject": ("object",),
+    "user": ("item", "movie", "product"),
+    "customer": ("product",),
+    "author": ("paper",),
+    "parent": ("child",),
+    "follower": ("followee",),
+}
+_ENDINGS = ("", "id", "node", "nodeid")
+_NUMBERED = ("protein{}", "gene{}", "node{}", "nodeid{}", "node{}id", "id{}")
 _PAIRS = (
-    ("source", "target"),
-    ("src", "dst"),
-    ("src", "dest"),
-    ("src", "tgt"),
-    ("from", "to"),
-    ("sourcenodeid", "targetnodeid"),
-    ("sourcenode", "targetnode"),
-    ("sourceid", "targetid"),
-    ("srcid", "dstid"),
-    ("fromnodeid", "tonodeid"),
-    ("fromnode", "tonode"),
-    ("fromid", "toid"),
-    ("citing", "cited"),
-    ("citingid", "citedid"),
-    ("head", "tail"),
-    ("subject", "object"),
-    ("user", "item"),
-    ("userid", "itemid"),
-    ("user", "movie"),
-    ("userid", "movieid"),
-    ("user", "product"),
-    ("userid", "productid"),
-    ("customer", "product"),
-    ("customerid", "productid"),
-    ("author", "paper"),
-    ("parent", "child"),
-    ("follower", "followee"),
-    ("protein1", "protein2"),
-    ("gene1", "gene2"),
-    ("node1", "node2"),
-    ("nodeid1", "nodeid2"),
-    ("node1id", "node2id"),
-    ("id1", "id2"),
-    ("start", "end"),
-    ("left", "right"),
-    ("u", "v"),
-    ("i", "j"),
-    ("a", "b"),
+    *(
+        (a + end, b + end)
+        for a, partners in _PARTNERS.items()
+        for b in partners
+        for end in ("", "id", "node", "nodeid")
+    ),
+    *((name.format(1), name.format(2)) for name in _NUMBERED),
+    *(("start", "end"), ("left", "right"), ("u", "v"), ("i", "j"), ("a", "b")),
 )
 _WEIGHTS = ("weight", "weights", "edgeweight", "w", "value", "rating", "strength", "count")
 _TIMES = ("time", "timestamp", "datetime", "date", "year", "edgetime", "unixtime", "ts")
