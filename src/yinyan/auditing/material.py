@@ -10,18 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yinyan.auditing.findings import Tally
 from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.splits import Parts, Split
 
 __all__ = [
+    "ACROSS",
     "NAMES",
     "AnyPairs",
     "Keys",
     "Mask",
     "Material",
     "Pairs",
-    "Tally",
     "contains",
     "distinct",
     "material_of",
@@ -33,9 +34,9 @@ Keys = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 AnyPairs = NDArray[np.int64] | NDArray[np.int32]
 IsBad = Callable[[AnyPairs], Mask]
-Tally = tuple[int, int, tuple[Any, Any] | None]  # a count, of how many, and an example in the caller's ids
 
 NAMES = {"train": "training", "valid": "validation", "test": "test"}
+ACROSS = (("valid", "train"), ("test", "train"), ("test", "valid"))  # a part, and one that the model meets earlier
 _BLOCK = 1 << 20  # pairs looked at together: (p, k, 2) may hold a hundred million
 
 
