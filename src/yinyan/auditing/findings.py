@@ -19,8 +19,8 @@ _BY_PAIR = "Cure: split unordered pairs, so that all copies of a link share a pa
 _DRAW = "Cure: draw training negatives with the training links as the only known links."
 _WHY = {  # why each kind of finding matters, and the remedy
     "repeated": f"The model was trained on the answer, or chosen by it. {_BY_PAIR}",
-    "reversed": "Undirected, that is the same link: the model was trained on the answer, or chosen by it. Directed, the "
-    f"reverse gives links away where they are often answered. {_BY_PAIR}",
+    "reversed": "Undirected, that is the same link: the model was trained on the answer, or chosen by it. Directed, "
+    f"the reverse gives links away where they are often answered. {_BY_PAIR}",
     "scored-by-itself": "The encoder sees the answer. Cure: take the links out of the messages that score them.",
     "doubled": "Some links weigh more than others. Cure: keep each pair once.",
     "self-pairs": "They can be recognised without learning. Cure: drop them.",
