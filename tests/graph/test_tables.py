@@ -19,10 +19,9 @@ from hypothesis import strategies as st
 from yinyan.errors import InputError, StoreError
 from yinyan.graph.columns import (
     find_column,
+    guess_column,
     guess_edge_columns,
     guess_node_column,
-    guess_time_column,
-    guess_weight_column,
 )
 from yinyan.graph.tables import open_table, read_table, typed_column, write_parquet
 
@@ -270,9 +269,9 @@ def test_edge_columns_are_guessed(names: list[str], expected: tuple[str, str]) -
 
 
 def test_other_columns_are_guessed() -> None:
-    assert guess_weight_column(["a", "b", "Rating"]) == "Rating"
-    assert guess_weight_column(["a", "b"]) is None
-    assert guess_time_column(["a", "b", "Year"]) == "Year"
+    assert guess_column(["a", "b", "Rating"], "weight") == "Rating"
+    assert guess_column(["a", "b"], "weight") is None
+    assert guess_column(["a", "b", "Year"], "time") == "Year"
     assert guess_node_column(["x", "node_id"]) == "node_id"
     assert guess_node_column(["paper", "title"]) == "paper"
     with pytest.raises(InputError, match=r"two columns of node ids \(got 'only'\).*delimiter="):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from yinyan.auditing.findings import Log
-from yinyan.auditing.material import ACROSS, NAMES, AnyPairs, Mask, Material, contains, distinct, of_one_node
-from yinyan.graph import Graph
+from yinyan.auditing.material import ACROSS, NAMES, Material, contains, of_one_node
+from yinyan.graph.edge_lists import distinct
 from yinyan.text import counted
 
 __all__ = ["LINK_CHECKS"]
@@ -52,7 +52,9 @@ def links_are_whole(material: Material, log: Log) -> None:
             within = material.tally(pairs, material.one_sided)
             log.found("one-sided", within, f"{NAMES[part]} links within one side of the bipartite graph")
         if material.graph is not None and not contains(material.graph_keys, material.target_keys[part]).all():
-            _find_absent(material, log, part, material.graph)
+            lacking = (material.graph.find_edges(pairs) < 0) & ~of_one_node(pairs)
+            tally = material.tally_marked(pairs, lacking)
+            log.found("not-in-graph", tally, f"{NAMES[part]} links that are no edges of the graph")
     absent = "not in the graph" if material.graph is not None else "without a graph to look them up in"
     log.looked(f"links within a part: repeated, of a node with itself, {absent}")
 
@@ -66,14 +68,6 @@ def _find_doubled(material: Material, log: Log, part: str) -> None:
         return
     repeats = int(counts.sum()) - len(keys), int(counts.sum()), material.pair_of(int(keys[counts.argmax()]))
     log.found("doubled", repeats, f"{NAMES[part]} links that repeat another of the part, either way round")
-
-
-def _find_absent(material: Material, log: Log, part: str, graph: Graph) -> None:
-    def absent(pairs: AnyPairs) -> Mask:
-        return (graph.find_edges(pairs) < 0) & ~of_one_node(pairs)
-
-    tally = material.tally(material.targets[part], absent)
-    log.found("not-in-graph", tally, f"{NAMES[part]} links that are no links of the graph")
 
 
 def past_predicts_future(material: Material, log: Log) -> None:

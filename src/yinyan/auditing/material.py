@@ -16,19 +16,7 @@ from yinyan.graph import Graph
 from yinyan.graph.edge_lists import distinct
 from yinyan.splits import Parts, Split
 
-__all__ = [
-    "ACROSS",
-    "NAMES",
-    "AnyPairs",
-    "Keys",
-    "Mask",
-    "Material",
-    "Pairs",
-    "contains",
-    "distinct",
-    "material_of",
-    "of_one_node",
-]
+__all__ = ["ACROSS", "NAMES", "AnyPairs", "Mask", "Material", "contains", "material_of", "of_one_node"]
 
 Pairs = NDArray[np.int64]
 Keys = NDArray[np.int64]
@@ -110,12 +98,7 @@ class Material:
         if self.graph is None or self.graph.sides is None:
             return None
         sides = self.graph.sides
-
-        def question(pairs: AnyPairs) -> Mask:
-            same: Mask = sides[pairs[:, 0]] == sides[pairs[:, 1]]
-            return same
-
-        return question
+        return lambda pairs: sides[pairs[:, 0]] == sides[pairs[:, 1]]
 
     def blocks(self, pairs: AnyPairs) -> Iterator[tuple[int, AnyPairs]]:
         """Parts of a long array, each with the place where it begins."""

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from yinyan.auditing.findings import Log, Tally
-from yinyan.auditing.material import ACROSS, NAMES, AnyPairs, Mask, Material, contains, distinct, of_one_node
+from yinyan.auditing.material import ACROSS, NAMES, AnyPairs, Mask, Material, contains, of_one_node
+from yinyan.graph.edge_lists import distinct
 
 __all__ = ["NEGATIVE_CHECKS"]
 

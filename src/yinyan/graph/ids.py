@@ -157,7 +157,8 @@ class Ids:
         for candidate in self._candidates(value):
             matcher.set_seq1(str(candidate))
             if candidate != value and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE:
-                scored.append((matcher.ratio(), len(commonprefix([text, str(candidate)])), candidate))
+                shared = commonprefix([text, str(candidate)])  # noqa: RUF071 - of text, not of paths
+                scored.append((matcher.ratio(), len(shared), candidate))
         scored.sort(key=lambda entry: entry[:2], reverse=True)
         return [candidate for _, _, candidate in scored[:k]]
 
@@ -236,11 +237,8 @@ class Ids:
     def _stored_forms(self, text: str) -> list[Any]:
         """How some text would be stored here, as text and as an integer."""
         number = _spelled_integer(text)
-        if self._kind == "text":
-            return [text]
-        if self._kind == "mixed":
-            return [f"s{text}", f"i{text}"]
-        return [] if number is None or abs(number) >= 2**63 else [number]
+        forms = [text] if number is None else [text, number]
+        return list(recode(*id_column(forms), self._kind).drop_null().to_pylist())
 
     def _unknown(self, value: Id) -> str:
         """The message for an id that is not here."""
