@@ -199,16 +199,17 @@ def _parse(text: str, delimiter: str) -> tuple[list[list[str]], int]:
 
 def _guess_delimiter(text: str) -> str:
     """The character that cuts most rows into the same number of fields, the more fields the better."""
-    best, best_score = ",", (0.0, 1)
-    for delimiter in _DELIMITERS:
-        widths = [len(row) for row in _parse(text, delimiter)[0]]
-        score = (widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0, widths[0])
-        if score > best_score:
-            best, best_score = delimiter, score
-    if best_score[1] > 1:
+    scores = {delimiter: _regularity(text, delimiter) for delimiter in (*_DELIMITERS, " ")}
+    best = max(_DELIMITERS, key=lambda delimiter: scores[delimiter])
+    if scores[best][1] > 1:
         return best
-    widths = [len(row) for row in _parse(text, " ")[0]]
-    return " " if widths[0] > 1 and widths.count(widths[0]) > len(widths) / 2 else best
+    return " " if scores[" "][0] > 0.5 else ","
+
+
+def _regularity(text: str, delimiter: str) -> tuple[float, int]:
+    """The share of rows as wide as the first, 0 if that is one field wide, and this width."""
+    widths = [len(row) for row in _parse(text, delimiter)[0]]
+    return (widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0), widths[0]
 
 
 def _looks_like_data(rows: list[list[str]]) -> bool:
