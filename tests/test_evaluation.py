@@ -245,7 +245,7 @@ class TestProtocols:
             assert not data.graph.with_edges(split.valid_messages).has_edges(split.valid_targets).any()
 
     def test_times_and_parts_are_needed_where_they_are(self, graph: Graph) -> None:
-        with pytest.raises(InputError, match="needs the times of the links"):
+        with pytest.raises(InputError, match="needs the times of the edges"):
             make_split(graph, "temporal", 0)
         with pytest.raises(InputError, match="'official' needs data that come with a split"):
             make_split(graph, "official", 0)

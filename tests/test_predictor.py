@@ -607,7 +607,7 @@ def test_graphs_that_cannot_be_learned_from_are_refused() -> None:
     one = Graph.from_arrays([[0, 1]], num_nodes=5)
     none = Graph.from_arrays(np.empty((0, 2), dtype=np.int64), num_nodes=5)
     for graph, count in ((one, 1), (none, 0)):
-        with pytest.raises(InputError, match=f"the graph has {count} link.* at least 10 are needed"):
+        with pytest.raises(InputError, match=f"the graph has {count} edge.* at least 10 are needed"):
             LinkPredictor(**tiny()).fit(graph)
     complete = Graph.from_arrays(list(itertools.combinations(range(12), 2)))
     with pytest.raises(YinYanError, match="the graph is complete: every pair is linked"):

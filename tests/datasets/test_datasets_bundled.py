@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from yinyan.datasets import bundled, bundled_cora
+from yinyan.datasets import bundled_cora
 from yinyan.errors import MissingExtraError
 from yinyan.graph import Graph
 from yinyan.graph.features import SparseFeatures
@@ -35,7 +35,7 @@ def test_subjects_are_not_features(cora: Graph) -> None:
 
 
 def test_the_extra_is_named_where_it_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundled, "find_spec", lambda name: None)
+    monkeypatch.setattr("yinyan.datasets.dataset.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'yinyan\[demo\]'"):
         bundled_cora()
     with pytest.raises(ImportError):

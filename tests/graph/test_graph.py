@@ -617,3 +617,11 @@ def test_edges_are_looked_for_among_the_nodes_only() -> None:
     for wrong in ([(0, 2)], [(-1, 0)]):
         with pytest.raises(InputError, match="rows between 0 and 1"):
             graph.find_edges(wrong)
+
+
+def test_columns_by_position_are_not_guessed() -> None:
+    """Position 0 is no more False than any other."""
+    table = {"x": ["a"], "weight": [2.0], "y": ["b"], "date": [3]}
+    graph = Graph.from_table(table, source=0, target=2, weight=1, time=False)
+    assert graph.ids.take([0, 1]) == ["a", "b"] and graph.weights is not None and graph.times is None
+    assert not any("guessed" in note for note in graph.notes)

@@ -178,14 +178,14 @@ class TestShapes:
 
     def test_isolated_nodes_only(self, links: Path) -> None:
         said = fit_refused(write(links, [(f"n{i}", f"n{i}") for i in range(20)]))
-        assert "0 links" in said and "at least 10" in said
+        assert "0 edges" in said and "at least 10" in said
 
     def test_100_000_parallel_edges(self, links: Path) -> None:
         write(links, [*ring(), *[("n0", "n1")] * 100_000])
         ran = works("fit", links, "--out", links.parent / "model", *TINY)
         assert "merged 100,000 repeated edges" in ran.err and "20 nodes" in ran.err
         write(links, [("n0", "n1")] * 100_000)
-        assert "the graph has 1 link" in refused("fit", links, "--out", links.parent / "other", *TINY)
+        assert "the graph has 1 edge" in refused("fit", links, "--out", links.parent / "other", *TINY)
 
     def test_k_larger_than_the_number_of_candidates(self, links: Path) -> None:
         works("fit", write(links, ring()), "--out", links.parent / "model", *TINY, "-q")

@@ -17,17 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yinyan.errors import InputError, StoreError
-from yinyan.graph.tables import (
+from yinyan.graph.columns import (
     find_column,
+    guess_column,
     guess_edge_columns,
     guess_node_column,
-    guess_time_column,
-    guess_weight_column,
-    open_table,
-    read_table,
-    typed_column,
-    write_parquet,
 )
+from yinyan.graph.tables import open_table, read_table, typed_column, write_parquet
 
 
 def write(folder: Path, text: str | bytes, name: str = "edges.csv") -> Path:
@@ -56,9 +52,9 @@ def test_spaces_around_lines_do_not_count_where_spaces_delimit(tmp_path: Path) -
 
 def test_a_given_delimiter_is_taken(tmp_path: Path) -> None:
     path = write(tmp_path, "source:target\na,b:c\n")
-    assert rows(read_table(path, delimiter=":")) == [("a,b", "c")]
+    assert rows(open_table(path, delimiter=":").read()) == [("a,b", "c")]
     with pytest.raises(InputError, match="one character"):
-        read_table(path, delimiter="::")
+        open_table(path, delimiter="::")
 
 
 def test_strange_ids_survive(tmp_path: Path) -> None:
@@ -126,7 +122,7 @@ def test_gzip_by_content(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delimiter", [",", " "])
 def test_other_encodings(tmp_path: Path, encoding: str, delimiter: str) -> None:
     path = write(tmp_path, f"source{delimiter}target\né{delimiter}b\n".encode(encoding))
-    assert rows(read_table(path, encoding=encoding)) == [("é", "b")]
+    assert rows(open_table(path, encoding=encoding).read()) == [("é", "b")]
 
 
 def test_parquet_keeps_types(tmp_path: Path) -> None:
@@ -137,14 +133,15 @@ def test_parquet_keeps_types(tmp_path: Path) -> None:
     assert open_table(str(path)).names == ("source", "target")
 
 
-def test_text_columns_leave_the_others_to_their_types(tmp_path: Path) -> None:
+def test_columns_of_text_files_are_text_until_their_type_is_asked_for(tmp_path: Path) -> None:
     path = write(tmp_path, "source,target,weight,flag,day,word\n01,2,1.5,true,2020-01-02,x\n3,4,NA,false,,y\n")
-    table = read_table(path, text_columns=["source", 1])
-    assert rows(table) == [
-        ("01", "2", 1.5, True, datetime(2020, 1, 2), "x"),
-        ("3", "4", None, False, None, "y"),
+    table = read_table(path)
+    typed = pa.table({name: typed_column(table[name]) for name in table.column_names[2:]})
+    assert rows(typed) == [
+        (1.5, True, datetime(2020, 1, 2), "x"),
+        (None, False, None, "y"),
     ]
-    assert set(read_table(path).schema.types) == {pa.large_string()}
+    assert set(table.schema.types) == {pa.large_string()}
 
 
 def test_types_need_every_value() -> None:
@@ -214,7 +211,7 @@ def test_missing_files_and_folders(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a directory"):
         read_table(tmp_path)
     with pytest.raises(InputError, match="encoding 'klingon' is unknown"):
-        read_table(tmp_path / "edges.csv", encoding="klingon")
+        open_table(tmp_path / "edges.csv", encoding="klingon")
 
 
 def test_frames_and_dicts() -> None:
@@ -272,9 +269,9 @@ def test_edge_columns_are_guessed(names: list[str], expected: tuple[str, str]) -
 
 
 def test_other_columns_are_guessed() -> None:
-    assert guess_weight_column(["a", "b", "Rating"]) == "Rating"
-    assert guess_weight_column(["a", "b"]) is None
-    assert guess_time_column(["a", "b", "Year"]) == "Year"
+    assert guess_column(["a", "b", "Rating"], "weight") == "Rating"
+    assert guess_column(["a", "b"], "weight") is None
+    assert guess_column(["a", "b", "Year"], "time") == "Year"
     assert guess_node_column(["x", "node_id"]) == "node_id"
     assert guess_node_column(["paper", "title"]) == "paper"
     with pytest.raises(InputError, match=r"two columns of node ids \(got 'only'\).*delimiter="):

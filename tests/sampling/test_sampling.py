@@ -128,7 +128,7 @@ class TestDrawPairs:
         assert (drawn[:, 0] != drawn[:, 1]).all()
 
     def test_too_large_and_too_full_is_refused_in_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("yinyan.sampling.pairs._ENUMERABLE", 4)
+        monkeypatch.setattr("yinyan.sampling.samplers._ENUMERABLE", 4)
         with pytest.raises(TrainingError, match=r"too rare to sample \(5 nodes, 10 links\)"):
             draw_pairs(KnownPairs.from_pairs(complete(5), 5), 3, generator())
 
@@ -177,7 +177,7 @@ class TestDistinctPairs:
         assert set(named) <= case.non_links
 
     def test_distinct_on_a_graph_too_large_to_list(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("yinyan.sampling.pairs._ENUMERABLE", 0)
+        monkeypatch.setattr("yinyan.sampling.samplers._ENUMERABLE", 0)
         known = KnownPairs.from_pairs(torch.tensor([[0, 1], [1, 2]]), 12)
         pairs = distinct_pairs(known, 60, generator())
         assert len({tuple(sorted(pair)) for pair in pairs.tolist()}) == 60
@@ -199,7 +199,7 @@ class TestDistinctPairs:
     @pytest.mark.parametrize("listed", [True, False])
     def test_no_pair_is_favoured(self, listed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         if not listed:
-            monkeypatch.setattr("yinyan.sampling.pairs._ENUMERABLE", 0)
+            monkeypatch.setattr("yinyan.sampling.samplers._ENUMERABLE", 0)
         known = KnownPairs.from_pairs(torch.tensor([[0, 1], [2, 3], [1, 4]]), 6)
         source, counts, rounds = generator(), {}, 1500
         for _ in range(rounds):

@@ -191,7 +191,7 @@ class TestSizes:
 
     def test_too_few_links_are_refused(self) -> None:
         path = np.array([[i, i + 1] for i in range(9)])
-        with pytest.raises(InputError, match="has 9 links between different nodes; at least 10 are needed"):
+        with pytest.raises(InputError, match="has 9 edges between different nodes; at least 10 are needed"):
             made(Graph.from_arrays(path))
         with pytest.raises(InputError, match="at least 10 are needed"):
             holdout_split(Graph.from_arrays(path), seed=0, valid_share=0.1, valid_negatives=5)
@@ -201,7 +201,7 @@ class TestSizes:
     def test_both_ways_count_once(self) -> None:
         path = np.array([[i, i + 1] for i in range(6)])
         graph = Graph.from_arrays(np.concatenate([path, path[:, ::-1]]), directed=True)
-        with pytest.raises(InputError, match="has 6 links"):
+        with pytest.raises(InputError, match="has 6 edges"):
             made(graph)
 
     def test_few_non_links_are_shared(self) -> None:
@@ -272,18 +272,18 @@ class TestTemporal:
         assert not np.array_equal(first.test_negatives, other.test_negatives)
 
     def test_missing_times(self) -> None:
-        with pytest.raises(InputError, match="needs the times of the links"):
+        with pytest.raises(InputError, match="needs the times of the edges"):
             temporal_split(big(), seed=0)
         some = np.arange(974.0)
         some[3] = np.nan
-        with pytest.raises(InputError, match="needs a time for every link"):
+        with pytest.raises(InputError, match="needs a time for every edge"):
             temporal_split(self.timed(some), seed=0)
 
     def test_too_few_moments(self) -> None:
         with pytest.raises(InputError, match=r"leave a part empty \(0 training, 0 validation, 974 test"):
             temporal_split(self.timed(np.full(974, 7)), seed=0)
         few = Graph.from_arrays([(0, 1), (1, 2)], times=[1, 2])
-        with pytest.raises(InputError, match="has 2 links between different nodes; at least 10"):
+        with pytest.raises(InputError, match="has 2 edges between different nodes; at least 10"):
             temporal_split(few, seed=0)
         with pytest.raises(InputError, match="'valid_share' and 'test_share'"):
             temporal_split(self.timed(), seed=0, valid_share=0.6, test_share=0.5)
@@ -329,7 +329,7 @@ class TestReleased:
         assert not np.array_equal(first, other)
 
     def test_refusals(self) -> None:
-        with pytest.raises(InputError, match="one of undirected links"):
+        with pytest.raises(InputError, match="one of undirected edges"):
             released_split(big(directed=True), seed=0)
         with pytest.raises(InputError, match="at least 10 are needed"):
             released_split(Graph.from_arrays([(0, 1), (1, 2)]), seed=0)
@@ -404,7 +404,7 @@ class TestGiven:
         a, b = parts.test[0]
         fewer = named.with_edges(named.find_edges(np.concatenate([parts.train, parts.valid, parts.test[2:]])))
         with pytest.raises(
-            InputError, match=rf"part 'test' has 2 links .* \(first: 'n{a}' - 'n{b}'\); the graph needs"
+            InputError, match=rf"part 'test' has 2 edges .* \(first: 'n{a}' - 'n{b}'\); the graph needs"
         ):
             given_split(fewer, parts)
 
@@ -424,18 +424,18 @@ class TestDescribe:
         assert split.protocol == name
         passing = 682 + 97 * with_validation
         assert split.describe().splitlines() == [
-            f"protocol '{name}', seed 3: 974 links split at random by unordered pairs, so that a link and its reverse "
+            f"protocol '{name}', seed 3: 974 edges split at random by unordered pairs, so that an edge and its reverse "
             "share a part",
             "targets: 682 training, 97 validation, 195 test links",
-            f"messages: 682 links in training, 682 at validation, {passing} at test time",
+            f"messages: 682 edges in training, 682 at validation, {passing} at test time",
             "negatives: 15 negatives for validation, 195 negatives for the test; training draws its own and knows "
-            "682 links",
+            "682 edges",
             "no target is among the messages that score it",
         ]
 
     def test_holdout(self) -> None:
         text = holdout_split(big(), seed=3, valid_share=0.1, valid_negatives=20).describe()
-        assert text.startswith("protocol 'holdout', seed 3: 974 links of which some are held out at random")
+        assert text.startswith("protocol 'holdout', seed 3: 974 edges of which some are held out at random")
         assert "877 training, 97 validation, 0 test links" in text
         assert "877 at validation, 974 at test time" in text
         assert text.endswith("no target is among the messages that score it")
@@ -443,18 +443,18 @@ class TestDescribe:
     def test_temporal(self) -> None:
         graph = replace(big(), times=np.arange(974))
         text = temporal_split(graph, seed=3).describe()
-        assert "974 links split by time: validation from 682 on, test from 779 on" in text
+        assert "974 edges split by time: validation from 682 on, test from 779 on" in text
 
     def test_given_and_released(self) -> None:
         graph = big()
         parts = Parts(graph.edges[100:], graph.edges[:40], graph.edges[40:100])
-        assert given_split(graph, parts).describe().startswith("protocol 'given', seed 0: 974 links split as given\n")
+        assert given_split(graph, parts).describe().startswith("protocol 'given', seed 0: 974 edges split as given\n")
         assert "split as directed copies, as the paper's released code does" in released_split(graph, seed=3).describe()
 
     def test_validation_messages_of_its_own(self) -> None:
         split = made(big())
         apart = replace(split, valid_messages=split.valid_messages[:-1])
-        assert "682 links in training, 681 of its own at validation" in apart.describe()
+        assert "682 edges in training, 681 of its own at validation" in apart.describe()
 
 
 def test_self_loops_of_the_raw_data_are_links_of_the_released_split() -> None:

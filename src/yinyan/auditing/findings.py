@@ -7,9 +7,37 @@ from typing import Any, Literal, NamedTuple
 
 from yinyan.text import counted
 
-__all__ = ["Audit", "Finding", "Log", "Severity"]
+__all__ = ["Audit", "Finding", "Log", "Severity", "Tally"]
 
 Severity = Literal["leak", "warning"]
+Tally = tuple[int, int, tuple[Any, Any] | None]  # a count, of how many, and an example in the caller's ids
+
+_LEAKS = frozenset(
+    {"repeated", "reversed", "scored-by-itself", "future", "sampler-knows", "sampler-avoids", "easy-side"}
+)
+_BY_PAIR = "Cure: split unordered pairs, so that all copies of a link share a part."
+_DRAW = "Cure: draw training negatives with the training links as the only known links."
+_WHY = {  # why each kind of finding matters, and the remedy
+    "repeated": f"The model was trained on the answer, or chosen by it. {_BY_PAIR}",
+    "reversed": "Undirected, that is the same link: the model was trained on the answer, or chosen by it. Directed, "
+    f"the reverse gives links away where they are often answered. {_BY_PAIR}",
+    "scored-by-itself": "The encoder sees the answer. Cure: take the links out of the messages that score them.",
+    "doubled": "Some links weigh more than others. Cure: keep each pair once.",
+    "self-pairs": "They can be recognised without learning. Cure: drop them.",
+    "one-sided": "No link of the graph is like them. Cure: drop them, or number the two sides apart.",
+    "not-in-graph": "The split may be of another graph. Cure: give the graph with the links of all parts.",
+    "future": "The model learns from what came after. Cure: cut the parts at points in time.",
+    "sampler-knows": f"A pair that is never drawn as a negative is a link: the model learns that. {_DRAW}",
+    "sampler-avoids": f"They were avoided: a pair that is never a negative is a link, the model learns that. {_DRAW}",
+    "mislabelled": "Their label is wrong: a good model is punished for them. Cure: drop them, or draw others.",
+    "doubled-negatives": "Some negatives weigh more than others. Cure: keep each pair once.",
+    "easy-side": "They can be recognised without learning. Cure: draw negatives between the two sides.",
+    "shared-negatives": "The model was trained on them, or chosen by them. Cure: draw the parts' negatives apart.",
+    "own-positive": "The link competes with itself, and ties. Cure: draw them anew.",
+    "stranger-negatives": "The ranking is no longer among the candidates of one node. Cure: keep one end of the link "
+    "in each of its negatives, and links and negatives in one order.",
+    "easy-degree": "Nodes without links give most negatives away. Cure: draw them among nodes that have links.",
+}
 
 
 class Finding(NamedTuple):
@@ -85,22 +113,15 @@ class Log:
         """Note what was looked at."""
         self.checked.append(words)
 
-    def found(
-        self,
-        kind: str,
-        severity: Severity,
-        tally: tuple[int, int, tuple[Any, Any] | None],
-        *,
-        what: str,
-        why: str,
-    ) -> None:
-        """Note a finding unless its count is 0; `tally` is a count, of how many, and an example."""
+    def found(self, kind: str, tally: Tally, what: str, *, severity: Severity | None = None) -> None:
+        """Note a finding unless its count is 0, with the usual severity of its kind unless given."""
         count, total, example = tally
         if not count:
             return
+        usual: Severity = "leak" if kind in _LEAKS else "warning"
         shown = "" if example is None else f", for example {example[0]!r} - {example[1]!r}"
-        words = f"{what}: {count:,} of {total:,} ({count / total:.1%}){shown}. {why}"
-        self.findings.append(Finding(kind, severity, count, count / total, example, words))
+        words = f"{what}: {count:,} of {total:,} ({count / total:.1%}){shown}. {_WHY[kind]}"
+        self.findings.append(Finding(kind, severity or usual, count, count / total, example, words))
 
     def finish(self) -> Audit:
         """All of it."""

@@ -5,38 +5,29 @@ from __future__ import annotations
 import numpy as np
 
 from yinyan.auditing.findings import Log
-from yinyan.auditing.material import NAMES, AnyPairs, Mask, Material, contains, distinct, of_one_node
-from yinyan.graph import Graph
+from yinyan.auditing.material import ACROSS, NAMES, Material, contains, of_one_node
+from yinyan.graph.edge_lists import distinct
 from yinyan.text import counted
 
 __all__ = ["LINK_CHECKS"]
-
-_ACROSS = (("valid", "train"), ("test", "train"), ("test", "valid"))
-_USED = {"train": "was trained on the answer", "valid": "was chosen by the answer"}
-_BY_PAIR = "Cure: split unordered pairs, so that all copies of a link share a part."
 
 
 def parts_are_disjoint(material: Material, log: Log) -> None:
     """No link is in two parts, in either direction."""
     ordered = {part: distinct(material.ordered(pairs)) for part, pairs in material.targets.items()}
-    for later, earlier in _ACROSS:
+    for later, earlier in ACROSS:
         pairs, known = material.targets[later], ordered[earlier]
         same = contains(known, material.ordered(pairs))
         log.found(
             "repeated",
-            "leak",
             material.tally_marked(pairs, same),
-            what=f"{NAMES[later]} links that are {NAMES[earlier]} links too",
-            why=f"The model {_USED[earlier]}. {_BY_PAIR}",
+            f"{NAMES[later]} links that are {NAMES[earlier]} links too",
         )
-        directed = "Where links are often answered, the reverse gives them away."
         log.found(
             "reversed",
-            "warning" if material.directed else "leak",
             material.tally(pairs, material.reversed_among(known)),
-            what=f"{NAMES[later]} links whose reverse is a {NAMES[earlier]} link",
-            why=f"{directed if material.directed else f'Undirected, that is the same: the model {_USED[earlier]}.'} "
-            f"{_BY_PAIR}",
+            f"{NAMES[later]} links whose reverse is a {NAMES[earlier]} link",
+            severity="warning" if material.directed else "leak",
         )
     sizes = ", ".join(f"{len(pairs):,} {NAMES[part]}" for part, pairs in material.targets.items())
     how = "directed" if material.directed else "undirected"
@@ -46,13 +37,8 @@ def parts_are_disjoint(material: Material, log: Log) -> None:
 def messages_hide_targets(material: Material, log: Log) -> None:
     """No target is among the messages that score it."""
     for part, messages in material.messages.items():
-        log.found(
-            "scored-by-itself",
-            "leak",
-            material.tally(material.targets[part], material.among(distinct(material.keys(messages)))),
-            what=f"{NAMES[part]} links that pass messages when they are scored",
-            why=f"The encoder sees the answer. Cure: take {NAMES[part]} links out of the messages that score them.",
-        )
+        seen = material.tally(material.targets[part], material.among(distinct(material.keys(messages))))
+        log.found("scored-by-itself", seen, f"{NAMES[part]} links that pass messages when they are scored")
     sizes = ", ".join(f"{len(messages):,} at {NAMES[part]}" for part, messages in material.messages.items())
     log.looked(f"targets among the messages that score them: {sizes or 'the split leaves the messages open'}")
 
@@ -61,23 +47,14 @@ def links_are_whole(material: Material, log: Log) -> None:
     """Each link once in its part, and between two nodes that may be linked."""
     for part, pairs in material.targets.items():
         _find_doubled(material, log, part)
-        log.found(
-            "self-pairs",
-            "warning",
-            material.tally(pairs, of_one_node),
-            what=f"{NAMES[part]} links of a node with itself",
-            why="Most models score them trivially. Cure: drop them.",
-        )
+        log.found("self-pairs", material.tally(pairs, of_one_node), f"{NAMES[part]} links of a node with itself")
         if material.one_sided is not None:
-            log.found(
-                "one-sided",
-                "warning",
-                material.tally(pairs, material.one_sided),
-                what=f"{NAMES[part]} links within one side of the bipartite graph",
-                why="No link of the graph is like them. Cure: drop them, or number the two sides apart.",
-            )
+            within = material.tally(pairs, material.one_sided)
+            log.found("one-sided", within, f"{NAMES[part]} links within one side of the bipartite graph")
         if material.graph is not None and not contains(material.graph_keys, material.target_keys[part]).all():
-            _find_absent(material, log, part, material.graph)
+            lacking = (material.graph.find_edges(pairs) < 0) & ~of_one_node(pairs)
+            tally = material.tally_marked(pairs, lacking)
+            log.found("not-in-graph", tally, f"{NAMES[part]} links that are no edges of the graph")
     absent = "not in the graph" if material.graph is not None else "without a graph to look them up in"
     log.looked(f"links within a part: repeated, of a node with itself, {absent}")
 
@@ -89,26 +66,8 @@ def _find_doubled(material: Material, log: Log, part: str) -> None:
     if counts.min() == counts.max():
         log.looked(f"every {NAMES[part]} link is there {int(counts[0])} times, which changes no share")
         return
-    log.found(
-        "doubled",
-        "warning",
-        (int(counts.sum()) - len(keys), int(counts.sum()), material.pair_of(int(keys[counts.argmax()]))),
-        what=f"{NAMES[part]} links that repeat another of the part, either way round",
-        why="Some links weigh more than others. Cure: keep each pair once.",
-    )
-
-
-def _find_absent(material: Material, log: Log, part: str, graph: Graph) -> None:
-    def absent(pairs: AnyPairs) -> Mask:
-        return (graph.find_edges(pairs) < 0) & ~of_one_node(pairs)
-
-    log.found(
-        "not-in-graph",
-        "warning",
-        material.tally(material.targets[part], absent),
-        what=f"{NAMES[part]} links that are no links of the graph",
-        why="The split may be of another graph. Cure: give the graph with the links of all parts.",
-    )
+    repeats = int(counts.sum()) - len(keys), int(counts.sum()), material.pair_of(int(keys[counts.argmax()]))
+    log.found("doubled", repeats, f"{NAMES[part]} links that repeat another of the part, either way round")
 
 
 def past_predicts_future(material: Material, log: Log) -> None:
@@ -118,17 +77,12 @@ def past_predicts_future(material: Material, log: Log) -> None:
         log.looked("times: not looked at, the split is not by time")
         return
     times = {part: graph.times[graph.find_edges(pairs)] for part, pairs in material.targets.items()}
-    for later, earlier in _ACROSS:
+    for later, earlier in ACROSS:
         if not (times[earlier].size and times[later].size):
             continue
         late = times[earlier] > times[later].min()
-        log.found(
-            "future",
-            "leak",
-            material.tally_marked(material.targets[earlier], late),
-            what=f"{NAMES[earlier]} links later than the first {NAMES[later]} link",
-            why="The model learns from what came after. Cure: cut the parts at points in time.",
-        )
+        tally = material.tally_marked(material.targets[earlier], late)
+        log.found("future", tally, f"{NAMES[earlier]} links later than the first {NAMES[later]} link")
     log.looked(f"times of {counted(sum(map(len, times.values())), 'link')}")
 
 

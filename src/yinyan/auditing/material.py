@@ -10,32 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from yinyan.auditing.findings import Tally
 from yinyan.errors import InputError
 from yinyan.graph import Graph
+from yinyan.graph.edge_lists import distinct
 from yinyan.splits import Parts, Split
 
-__all__ = [
-    "NAMES",
-    "AnyPairs",
-    "Keys",
-    "Mask",
-    "Material",
-    "Pairs",
-    "Tally",
-    "contains",
-    "distinct",
-    "material_of",
-    "of_one_node",
-]
+__all__ = ["ACROSS", "NAMES", "AnyPairs", "Mask", "Material", "contains", "material_of", "of_one_node"]
 
 Pairs = NDArray[np.int64]
 Keys = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 AnyPairs = NDArray[np.int64] | NDArray[np.int32]
 IsBad = Callable[[AnyPairs], Mask]
-Tally = tuple[int, int, tuple[Any, Any] | None]  # a count, of how many, and an example in the caller's ids
 
 NAMES = {"train": "training", "valid": "validation", "test": "test"}
+ACROSS = (("valid", "train"), ("test", "train"), ("test", "valid"))  # a part, and one that the model meets earlier
 _BLOCK = 1 << 20  # pairs looked at together: (p, k, 2) may hold a hundred million
 
 
@@ -108,12 +98,7 @@ class Material:
         if self.graph is None or self.graph.sides is None:
             return None
         sides = self.graph.sides
-
-        def question(pairs: AnyPairs) -> Mask:
-            same: Mask = sides[pairs[:, 0]] == sides[pairs[:, 1]]
-            return same
-
-        return question
+        return lambda pairs: sides[pairs[:, 0]] == sides[pairs[:, 1]]
 
     def blocks(self, pairs: AnyPairs) -> Iterator[tuple[int, AnyPairs]]:
         """Parts of a long array, each with the place where it begins."""
@@ -142,13 +127,6 @@ class Material:
 
     def _named(self, pair: tuple[int, int]) -> tuple[Any, Any]:
         return pair if self.graph is None else (self.graph.ids[pair[0]], self.graph.ids[pair[1]])
-
-
-def distinct(keys: Keys) -> Keys:
-    """Keys sorted, each once; numpy's own `unique` hashes first, which takes seven times as long."""
-    ordered = np.sort(keys, axis=None)
-    first: Mask = np.concatenate([np.ones(min(1, len(ordered)), np.bool_), ordered[1:] != ordered[:-1]])
-    return ordered[first]
 
 
 def contains(keys: Keys, asked: Keys) -> Mask:

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from yinyan.auditing.findings import Log
-from yinyan.auditing.material import NAMES, AnyPairs, Mask, Material, Tally, contains, distinct, of_one_node
+from yinyan.auditing.findings import Log, Tally
+from yinyan.auditing.material import ACROSS, NAMES, AnyPairs, Mask, Material, contains, of_one_node
+from yinyan.graph.edge_lists import distinct
 
 __all__ = ["NEGATIVE_CHECKS"]
 
 _ENOUGH = 10.0  # expected hits of which none comes by chance once in 22,000
 _EASY, _RARE = 0.5, 0.1  # shares of negatives and of links that touch a node without messages
-_DRAW = "Cure: draw training negatives with the training links as the only known links."
 
 
 def sampler_is_ignorant(material: Material, log: Log) -> None:
@@ -23,13 +23,8 @@ def sampler_is_ignorant(material: Material, log: Log) -> None:
         known = distinct(material.keys(material.known))
         beyond_training = known[~contains(train, known)]
         for part in ("valid", "test"):
-            log.found(
-                "sampler-knows",
-                "leak",
-                material.tally(material.targets[part], material.among(beyond_training)),
-                what=f"{NAMES[part]} links that training's sampler of negatives avoids",
-                why=f"A pair that is never drawn as a negative is a link: the model learns that. {_DRAW}",
-            )
+            avoided = material.tally(material.targets[part], material.among(beyond_training))
+            log.found("sampler-knows", avoided, f"{NAMES[part]} links that training's sampler of negatives avoids")
         log.looked(f"the {len(known):,} links that training's sampler of negatives avoids")
     elif "train" in material.negatives:
         _test_of_avoidance(material, log)
@@ -54,11 +49,9 @@ def _test_of_avoidance(material: Material, log: Log) -> None:
         log.looked(f"{len(drawn):,} training negatives hit {hits:,} {name} links; chance would hit {expected:.1f}")
         log.found(
             "sampler-avoids",
-            "leak",
             (0 if hits else len(keys), len(keys), None),
-            what=f"{name} links that no training negative hits, where chance would hit {expected:.0f} "
+            f"{name} links that no training negative hits, where chance would hit {expected:.0f} "
             f"(probability {math.exp(-expected):.1g})",
-            why=f"They were avoided: a pair that is never a negative is a link, and the model learns that. {_DRAW}",
         )
     if not decided:
         log.looked(
@@ -67,39 +60,21 @@ def _test_of_avoidance(material: Material, log: Log) -> None:
         )
 
 
-def non_links_are_none(material: Material, log: Log) -> None:
-    """Non-links are no links, each once, between two nodes that may be linked."""
+def negatives_are_no_links(material: Material, log: Log) -> None:
+    """Negatives are no links, each once, between two nodes that may be linked."""
     for part, pairs in material.negatives.items():
         true = material.target_keys["train"] if part == "train" else material.true_keys
+        wrong = material.tally(pairs, material.among(true))
         log.found(
-            "mislabelled",
-            "warning",
-            material.tally(pairs, material.among(true)),
-            what=f"{NAMES[part]} negatives that are {'training links' if part == 'train' else 'links'}",
-            why="Their label is wrong: a good model is punished for them. Cure: drop them, or draw others.",
+            "mislabelled", wrong, f"{NAMES[part]} negatives that are {'training links' if part == 'train' else 'links'}"
         )
-        log.found(
-            "self-pairs",
-            "warning",
-            material.tally(pairs, of_one_node),
-            what=f"{NAMES[part]} negatives of a node with itself",
-            why="They can be recognised without learning. Cure: drop them.",
-        )
-        log.found(
-            "doubled-negatives",
-            "warning",
-            _repeats(material, pairs),
-            what=f"{NAMES[part]} negatives that repeat another" + (" of the same link" if pairs.ndim == 3 else ""),
-            why="Some negatives weigh more than others. Cure: keep each pair once.",
-        )
+        log.found("self-pairs", material.tally(pairs, of_one_node), f"{NAMES[part]} negatives of a node with itself")
+        again = "repeat another of the same link" if pairs.ndim == 3 else "repeat another"
+        log.found("doubled-negatives", _repeats(material, pairs), f"{NAMES[part]} negatives that {again}")
         if material.one_sided is not None:
-            log.found(
-                "easy-side",
-                "leak" if part != "train" else "warning",
-                material.tally(pairs, material.one_sided),
-                what=f"{NAMES[part]} negatives within one side of the bipartite graph",
-                why="They can be recognised without learning. Cure: draw negatives between the two sides.",
-            )
+            within = material.tally(pairs, material.one_sided)
+            what = f"{NAMES[part]} negatives within one side of the bipartite graph"
+            log.found("easy-side", within, what, severity="leak" if part != "train" else "warning")
     sizes = ", ".join(f"{pairs.size // 2:,} {NAMES[part]}" for part, pairs in material.negatives.items())
     log.looked(f"negatives that are links, repeated or trivial: {sizes or 'the split brings none'}")
 
@@ -117,9 +92,9 @@ def _repeats(material: Material, pairs: AnyPairs) -> Tally:
     return count, max(1, pairs.size // 2), example
 
 
-def non_links_are_apart(material: Material, log: Log) -> None:
+def negatives_are_apart(material: Material, log: Log) -> None:
     """The negatives of two parts differ."""
-    for later, earlier in (("valid", "train"), ("test", "train"), ("test", "valid")):
+    for later, earlier in ACROSS:
         if later not in material.negatives or earlier not in material.negatives:
             continue
         pairs, others = material.negatives[later], material.negatives[earlier]
@@ -131,11 +106,9 @@ def non_links_are_apart(material: Material, log: Log) -> None:
         beyond = tally[0] > chance + 5 * math.sqrt(chance) + 2
         log.found(
             "shared-negatives",
-            "leak" if beyond and earlier == "train" else "warning",
             tally,
-            what=f"{NAMES[later]} negatives that are {NAMES[earlier]} negatives too (chance explains {chance:.1f})",
-            why=f"The model {'was trained on them' if earlier == 'train' else 'was chosen by them'}. "
-            "Cure: draw the parts' negatives apart.",
+            f"{NAMES[later]} negatives that are {NAMES[earlier]} negatives too (chance explains {chance:.1f})",
+            severity="leak" if beyond and earlier == "train" else "warning",
         )
         log.looked(f"negatives of {NAMES[earlier]} among those of {NAMES[later]}")
 
@@ -156,21 +129,9 @@ def own_negatives_are_own(material: Material, log: Log) -> None:
             near: Mask = (block[..., None] == ends).any(axis=(2, 3))
             return ~near
 
-        log.found(
-            "own-positive",
-            "warning",
-            material.tally_rows(pairs, is_it),
-            what=f"own negatives that are the {NAMES[part]} link itself",
-            why="The link competes with itself, and ties. Cure: draw them anew.",
-        )
-        log.found(
-            "stranger-negatives",
-            "warning",
-            material.tally_rows(pairs, is_far),
-            what=f"own negatives that share no end with their {NAMES[part]} link",
-            why="The ranking is no longer among the candidates of one node. Cure: keep one end of the link in each "
-            "of its negatives, and links and negatives in one order.",
-        )
+        own, far = material.tally_rows(pairs, is_it), material.tally_rows(pairs, is_far)
+        log.found("own-positive", own, f"own negatives that are the {NAMES[part]} link itself")
+        log.found("stranger-negatives", far, f"own negatives that share no end with their {NAMES[part]} link")
         log.looked(f"own negatives of {len(links):,} {NAMES[part]} links: {pairs.shape[1]:,} each")
 
 
@@ -187,20 +148,15 @@ def degree_tells_nothing(material: Material, log: Log) -> None:
 
     false, true = (material.tally(some, is_lonely) for some in (pairs, material.targets["test"]))
     if false[0] / false[1] > _EASY and true[0] / true[1] < _RARE:
-        log.found(
-            "easy-degree",
-            "warning",
-            false,
-            what=f"test negatives at a node without any message link ({true[0] / true[1]:.1%} of the test links are)",
-            why="Nodes without links give most negatives away. Cure: draw them among nodes that have links.",
-        )
+        share = f"{true[0] / true[1]:.1%} of the test links are"
+        log.found("easy-degree", false, f"test negatives at a node without any message link ({share})")
     log.looked("nodes without messages: whether they give test negatives away")
 
 
 NEGATIVE_CHECKS = (
     sampler_is_ignorant,
-    non_links_are_none,
-    non_links_are_apart,
+    negatives_are_no_links,
+    negatives_are_apart,
     own_negatives_are_own,
     degree_tells_nothing,
 )

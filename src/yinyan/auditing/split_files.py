@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import Graph
 from yinyan.graph.columns import find_column, guess_edge_columns
+from yinyan.graph.node_tables import prefixed
 from yinyan.graph.tables import TableSource, open_table
 from yinyan.splits import Parts
 
@@ -75,8 +76,7 @@ def read_split_folder(
             chosen, left = _choose([e for e in entries if (e.part, e.negative) == (part, negative)])
             notes += [f"left '{entry.name}' aside: '{chosen.name}' is taken" for entry in left if chosen]
             if chosen is not None:
-                rows = _rows(chosen, graph, prefixes)
-                arrays[f"{part}_negatives" if negative else part] = rows
+                arrays[f"{part}_negatives" if negative else part] = _rows(chosen, graph, prefixes)
     _refuse_missing(folder, arrays, notes)
     arrays.setdefault("valid", np.empty((0, 2), dtype=np.int64))
     return SplitFolder(Parts(**arrays), tuple(notes))
@@ -109,9 +109,9 @@ def _entries(path: Path, graph: Graph, encoding: str) -> Iterator[_Entry]:
     if not _might_be_split(stem):
         return
     if suffix == ".npy":
-        yield from _entry(stem, path.name, lambda: _load_npy(path))
+        yield from _entry(stem, path.name, lambda: _load_numpy(path))
     elif suffix in (".npz", ".pt"):
-        held = _load_npz(path) if suffix == ".npz" else _load_pt(path)
+        held = _load_numpy(path) if suffix == ".npz" else _load_pt(path)
         for key, array in held.items():
             yield from _entry(f"{stem}_{key}", f"{path.name}: {key}", lambda array=array: array)  # type: ignore[misc]
     elif suffix in _TABLES:
@@ -119,17 +119,16 @@ def _entries(path: Path, graph: Graph, encoding: str) -> Iterator[_Entry]:
 
 
 def _might_be_split(stem: str) -> bool:
-    known = {word for words in _PART_WORDS.values() for word in words} | _POSITIVE | _NEGATIVE | _FILLERS
-    return set(_words(stem)) <= known
+    return _words(stem) <= _POSITIVE | _NEGATIVE | _FILLERS | set().union(*_PART_WORDS.values())
 
 
-def _words(stem: str) -> list[str]:
-    return [word for word in re.split(r"[^a-z0-9]+", stem.lower()) if word]
+def _words(stem: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", stem.lower()))
 
 
 def _entry(stem: str, name: str, load: Callable[[], Values]) -> Iterator[_Entry]:
     """The role that a name gives, or nothing."""
-    words = set(_words(stem))
+    words = _words(stem)
     parts = [part for part, called in _PART_WORDS.items() if words & set(called)]
     if len(parts) == 1 and _might_be_split(stem):
         yield _Entry(name, parts[0], bool(words & _NEGATIVE), "samples" in words, load)
@@ -172,30 +171,31 @@ def _columns(table: TableSource, label: str | None, value: str) -> Values:
     return rows[first].combine_chunks(), rows[second].combine_chunks()
 
 
-def _load_npy(path: Path) -> Values:
+def _load_numpy(path: Path) -> Any:
+    """An array, or arrays by key."""
     try:
-        array: NDArray[Any] = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"'{path}' cannot be read ({error}): save a plain array of numbers with numpy.save") from None
-    return array
-
-
-def _load_npz(path: Path) -> Mapping[str, NDArray[Any]]:
-    try:
-        with np.load(path, allow_pickle=False) as held:
-            return {key: held[key] for key in held.files}
+        held = np.load(path, allow_pickle=False)
+        if isinstance(held, np.ndarray):
+            return held
+        with held:
+            return dict(held)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"'{path}' cannot be read ({error}): save plain arrays with numpy.savez") from None
+        raise InputError(f"'{path}' cannot be read ({error}): save a plain array, or several, with numpy") from None
 
 
 def _load_pt(path: Path) -> Mapping[str, NDArray[Any]]:
     """Arrays or tensors by name, or a single one; OGB's sources and targets are joined to pairs."""
-    from yinyan.datasets.pickles import read_torch_pickle
+    import torch
+
+    from yinyan.datasets.pickles import UnpicklingError, read_torch_pickle
 
     try:
         held = read_torch_pickle(path)
-    except InputError as error:
-        held = _load_tensors(path, error)
+    except InputError as refusal:
+        try:
+            held = torch.load(path, map_location="cpu", weights_only=True)  # runs no code from the file
+        except (UnpicklingError, RuntimeError, ValueError, EOFError, OSError):
+            raise refusal from None
     named = held.items() if isinstance(held, dict) else [("", held)]
     arrays = {str(key): np.asarray(values) for key, values in named if hasattr(values, "__array__")}
     if "source_node" in arrays and "target_node" in arrays:
@@ -207,18 +207,6 @@ def _load_pt(path: Path) -> Mapping[str, NDArray[Any]]:
     return arrays
 
 
-def _load_tensors(path: Path, refusal: InputError) -> Any:
-    """What torch reads without running code from the file."""
-    import torch
-
-    from yinyan.datasets.pickles import UnpicklingError
-
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (UnpicklingError, RuntimeError, ValueError, EOFError, OSError):
-        raise refusal from None
-
-
 def _rows(entry: _Entry, graph: Graph, prefixes: tuple[str, str] | None) -> NDArray[Any]:
     """Pairs of ids as pairs of node rows."""
     values = entry.load()
@@ -228,11 +216,7 @@ def _rows(entry: _Entry, graph: Graph, prefixes: tuple[str, str] | None) -> NDAr
     else:
         shape, ends = (len(values[0]),), list(values)
     if prefixes is not None:
-        empty = pa.scalar("", pa.large_string())
-        ends = [
-            pc.binary_join_element_wise(pa.scalar(prefix, pa.large_string()), end.cast(pa.large_string()), empty)
-            for prefix, end in zip(prefixes, ends, strict=True)
-        ]
+        ends = [prefixed(end, prefix) for end, prefix in zip(ends, prefixes, strict=True)]
     found = [_look_up(graph, end) for end in ends]
     for end, rows in zip(ends, found, strict=True):
         if (rows < 0).any():

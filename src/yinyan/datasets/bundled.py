@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from yinyan.datasets.dataset import Size
+from yinyan.datasets.dataset import Size, packaged
 from yinyan.errors import MissingExtraError
 from yinyan.graph import Graph
 
@@ -46,7 +45,7 @@ def bundled_cora() -> Graph:
     Graph(undirected, nodes=2,708, edges=5,278, features=1433)
     """
     folder = _folder("cora")
-    graph = Graph.from_table(
+    return Graph.from_table(
         folder / "cora_rels.parquet.gzip",
         source="sourceNodeId",
         target="targetNodeId",
@@ -54,7 +53,6 @@ def bundled_cora() -> Graph:
         node_id="nodeId",
         feature_columns=["features"],
     )
-    return graph
 
 
 def bundled_lastfm(name: str) -> Graph:
@@ -78,11 +76,7 @@ def cora_subjects() -> pa.Table:
 
 
 def _folder(name: str) -> Path:
-    # found by path and never imported: its files are wanted, not its database client
-    spec = find_spec("graphdatascience")
-    folders = spec.submodule_search_locations if spec else None
-    for folder in folders or ():
-        found = Path(folder) / "resources" / name
-        if found.is_dir():
-            return found
+    folder = packaged("graphdatascience", f"resources/{name}")
+    if folder is not None:
+        return folder
     raise MissingExtraError("Cora (for the demo) and LastFM come with an extra: pip install 'yinyan[demo]'")

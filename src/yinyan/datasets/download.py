@@ -61,14 +61,14 @@ def fetch(
             continue
         digest = file_digest(partial.path)
         if sha256 in (None, digest):
-            partial.place(target)
+            partial.place()
             record_digest(target, digest)
             return
         partial.discard()
         reason = f"its SHA-256 begins with {digest[:12]}, expected {sha256[:12] if sha256 else ''}"
         if not resumed:  # the server itself sends something else
             break
-    raise _failure(partial, target, reason)
+    raise _failure(partial, reason)
 
 
 @dataclass(frozen=True)
@@ -107,10 +107,10 @@ class _Partial:
             self.path.unlink(missing_ok=True)
             self.memory.unlink(missing_ok=True)
 
-    def place(self, target: Path) -> None:
+    def place(self) -> None:
         with self.disk():
             flush_to_disk(self.path)
-            self.path.replace(target)
+            self.path.replace(self.target)
             self.memory.unlink(missing_ok=True)
 
     @contextmanager
@@ -164,7 +164,7 @@ def _refused(partial: _Partial, error: HTTPError, offset: int) -> bool:
     reason = f"the server answered {error.code} {error.reason}"
     if error.code in _PASSING:
         raise _InterruptedError(reason) from error
-    raise _failure(partial, partial.target, reason) from error
+    raise _failure(partial, reason) from error
 
 
 def _continues(response: HTTPResponse, offset: int, total: int | None) -> bool:
@@ -211,9 +211,9 @@ def _copy(
         progress.finish()
 
 
-def _failure(partial: _Partial, target: Path, reason: str) -> DownloadError:
+def _failure(partial: _Partial, reason: str) -> DownloadError:
     kept = f"; {partial.size:,} bytes are kept, and the next attempt goes on from there" if partial.size else ""
     return DownloadError(
-        f"cannot download '{partial.url}' to '{target}': {reason}{kept}. Check the connection and try again, or place "
-        "the file there yourself, or name a folder that has the data in the variable YINYAN_DATA"
+        f"cannot download '{partial.url}' to '{partial.target}': {reason}{kept}. Check the connection and try again, "
+        "or place the file there yourself, or name a folder that has the data in the variable YINYAN_DATA"
     )

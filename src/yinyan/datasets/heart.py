@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from yinyan.datasets.dataset import refuse_damaged
 from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.splits import Parts
@@ -40,20 +41,16 @@ def read_heart(folder: Path, graph: Graph, *, hard: bool) -> tuple[Graph, Parts]
 
 
 def _pairs(path: Path, graph: Graph) -> npt.NDArray[np.int64]:
-    try:
+    with refuse_damaged(path, "needs two node numbers a line"):
         rows = np.loadtxt(path, dtype=np.int64, ndmin=2)
-    except ValueError as error:
-        raise InputError(f"'{path}' needs two node numbers a line ({error}): fetch it again") from error
-    if rows.shape[1] != 2:
-        raise InputError(f"'{path}' needs two node numbers a line (got {rows.shape[1]}): fetch it again")
+        if rows.shape[1] != 2:
+            raise ValueError(f"got {rows.shape[1]}")
     return _within(path, rows, graph)
 
 
 def _samples(path: Path, graph: Graph, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    try:
+    with refuse_damaged(path, "is not an array of numbers, or is damaged"):
         held = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise InputError(f"'{path}' is not an array of numbers, or is damaged ({error}): fetch it again") from error
     if not isinstance(held, np.ndarray) or held.dtype.kind not in "iu" or held.ndim != 3 or held.shape[0] != len(kept):
         shape = f"{held.dtype}, shape {held.shape}" if isinstance(held, np.ndarray) else type(held).__name__
         raise InputError(f"'{path}' needs integers of shape ({len(kept):,}, negatives, 2) (got {shape})")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from yinyan.datasets import collegemsg, ogb, planetoid, seal
 from yinyan.datasets.bundled import LASTFM_SIZES, bundled_lastfm
-from yinyan.datasets.dataset import Dataset, check_size
+from yinyan.datasets.dataset import Dataset, Size, check_size
 from yinyan.datasets.heart import read_heart
 from yinyan.datasets.places import Places
 from yinyan.datasets.sources import COLLEGEMSG, heart_group, ogb_group, planetoid_group, seal_group
@@ -74,8 +74,7 @@ def load(
 
 def _planetoid(name: str, places: Places) -> Dataset:
     graph, looped = planetoid.read_planetoid(places.obtain(planetoid_group(name)), name)
-    check_size(name, graph, None, planetoid.SIZES[name])
-    return Dataset(name, graph, None, "hits@100", self_loops=looped)
+    return replace(_whole(name, graph, planetoid.SIZES[name]), self_loops=looped)
 
 
 def _heart(name: str, places: Places) -> Dataset:
@@ -94,25 +93,22 @@ def _ogb(name: str, places: Places) -> Dataset:
 
 
 def _seal(name: str, places: Places) -> Dataset:
-    graph = seal.read_seal(places.obtain(seal_group(name)) / seal.FILES[name])
-    check_size(name, graph, None, seal.SIZES[name])
-    return Dataset(name, graph, None, "hits@100")
+    return _whole(name, seal.read_seal(places.obtain(seal_group(name)) / seal.FILES[name]), seal.SIZES[name])
 
 
 def _collegemsg(name: str, places: Places) -> Dataset:
-    graph = _collegemsg_graph(places)
-    check_size(name, graph, None, collegemsg.SIZE)
-    return Dataset(name, graph, None, "hits@100")
-
-
-def _collegemsg_graph(places: Places) -> Graph:
     path = places.find(COLLEGEMSG.folder, collegemsg.FILES) or collegemsg.packaged_file()
-    return collegemsg.read_collegemsg(path or places.obtain(COLLEGEMSG) / collegemsg.FILES[0])
+    graph = collegemsg.read_collegemsg(path or places.obtain(COLLEGEMSG) / collegemsg.FILES[0])
+    return _whole(name, graph, collegemsg.SIZE)
 
 
 def _lastfm(name: str, places: Places) -> Dataset:
-    graph = bundled_lastfm(name)
-    check_size(name, graph, None, LASTFM_SIZES[name])
+    return _whole(name, bundled_lastfm(name), LASTFM_SIZES[name])
+
+
+def _whole(name: str, graph: Graph, size: Size) -> Dataset:
+    """A graph without a split of its own."""
+    check_size(name, graph, None, size)
     return Dataset(name, graph, None, "hits@100")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from yinyan.datasets.dataset import refuse_damaged
 from yinyan.datasets.pickles import read_torch_pickle
 from yinyan.errors import InputError
 
@@ -17,10 +18,8 @@ __all__ = ["read_matrix", "read_number", "read_part"]
 
 def read_number(path: Path) -> int:
     """Read a table of a single whole number."""
-    try:
+    with refuse_damaged(path, "needs to hold one number"):
         return int(gzip.decompress(path.read_bytes()))
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"'{path}' needs to hold one number ({error}): fetch it again") from error
 
 
 def read_matrix(path: Path) -> npt.NDArray[np.float32]:
@@ -28,7 +27,7 @@ def read_matrix(path: Path) -> npt.NDArray[np.float32]:
     import pyarrow as pa
     from pyarrow import csv
 
-    try:
+    with refuse_damaged(path, "needs rows of numbers, or is damaged"):
         with gzip.open(path, "rt", encoding="ascii") as file:
             names = [f"column {place}" for place in range(file.readline().count(",") + 1)]
         table = csv.read_csv(
@@ -36,8 +35,6 @@ def read_matrix(path: Path) -> npt.NDArray[np.float32]:
             read_options=csv.ReadOptions(column_names=names),
             convert_options=csv.ConvertOptions(column_types=dict.fromkeys(names, pa.float32()), null_values=[]),
         )
-    except (OSError, EOFError, ValueError, pa.ArrowInvalid) as error:
-        raise InputError(f"'{path}' needs rows of numbers, or is damaged ({error}): fetch it again") from error
     matrix = np.empty((table.num_rows, len(names)), dtype=np.float32)
     for place, name in enumerate(names):
         matrix[:, place] = table[name].to_numpy()

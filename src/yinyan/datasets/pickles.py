@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 import zipfile
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from yinyan.datasets.dataset import refuse_damaged
 from yinyan.errors import InputError
 
 __all__ = ["SparseRows", "UnpicklingError", "read_pickle", "read_torch_pickle"]
@@ -113,13 +112,13 @@ class _Unpickler(pickle.Unpickler):
 
 def read_pickle(path: Path) -> Any:
     """Read a pickle of numpy arrays, sparse rows and plain containers, of any protocol and of Python 2 as well."""
-    with _damage(path), path.open("rb") as file:
+    with refuse_damaged(path, "is not a pickle of arrays, or is damaged"), path.open("rb") as file:
         return _plain(_Unpickler(file, path).load())
 
 
 def read_torch_pickle(path: Path) -> Any:
     """Read numpy arrays from a file that torch.save wrote, in its old form or its new one."""
-    with _damage(path), path.open("rb") as file:
+    with refuse_damaged(path, "is not a pickle of arrays, or is damaged"), path.open("rb") as file:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 name = next((name for name in archive.namelist() if name.endswith("/data.pkl")), "data.pkl")
@@ -130,16 +129,6 @@ def read_torch_pickle(path: Path) -> Any:
         if magic != _TORCH_MAGIC:
             raise ValueError("torch.save did not write it")
         return _plain(_Unpickler(file, path).load())
-
-
-@contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # a damaged pickle can raise almost anything
-        raise InputError(f"'{path}' is not a pickle of arrays, or is damaged ({error}): fetch it again") from error
 
 
 def _plain(value: Any) -> Any:

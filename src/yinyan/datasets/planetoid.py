@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from yinyan.datasets.dataset import Size
+from yinyan.datasets.dataset import Size, refuse_damaged
 from yinyan.datasets.pickles import SparseRows, read_pickle
 from yinyan.errors import InputError
 from yinyan.graph import Graph
@@ -57,10 +57,8 @@ def _matrix(path: Path) -> SparseRows:
 
 def _test_rows(path: Path) -> npt.NDArray[np.int64]:
     """The node that each row of tx belongs to: they are not in order."""
-    try:
+    with refuse_damaged(path, "needs one node number a line"):
         return np.loadtxt(path, dtype=np.int64, ndmin=1)
-    except ValueError as error:
-        raise InputError(f"'{path}' needs one node number a line ({error}): fetch it again") from error
 
 
 def _features(first: SparseRows, rest: SparseRows, test_rows: npt.NDArray[np.int64]) -> tuple[Features, list[str]]:
@@ -81,18 +79,15 @@ def _features(first: SparseRows, rest: SparseRows, test_rows: npt.NDArray[np.int
 
 def _entry_rows(matrix: SparseRows) -> npt.NDArray[np.int64]:
     """The row of each entry; a matrix whose parts do not fit together is refused."""
-    SparseFeatures(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1])
     if len(matrix.indptr) != matrix.shape[0] + 1:
         raise InputError(f"a sparse matrix of {matrix.shape[0]:,} rows has an index of {len(matrix.indptr) - 1:,}")
-    return np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return SparseFeatures(matrix.indptr, matrix.indices, matrix.data, matrix.shape[1]).entry_rows
 
 
 def _pairs(path: Path, lists: Any) -> npt.NDArray[np.int64]:
     """Every neighbour of every node: an edge is listed at both of its ends, and at times more often."""
-    try:
+    with refuse_damaged(path, "needs to hold each node's list of neighbours"):
         lengths = [len(neighbours) for neighbours in lists.values()]
         source = np.repeat(np.fromiter(lists, dtype=np.int64, count=len(lists)), lengths)
         target = np.fromiter((row for rows in lists.values() for row in rows), dtype=np.int64, count=sum(lengths))
-    except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"'{path}' needs to hold each node's list of neighbours ({error}): fetch it again") from error
     return np.stack([source, target], axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from yinyan.datasets.dataset import Size
+from yinyan.datasets.dataset import Size, refuse_damaged
 from yinyan.errors import InputError, MissingExtraError
 from yinyan.graph import Graph
 
@@ -26,10 +26,8 @@ def read_seal(path: Path) -> Graph:
         from scipy.io import loadmat
     except ImportError:
         raise MissingExtraError(".mat files need scipy: pip install 'yinyan[datasets]'") from None
-    try:
+    with refuse_damaged(path, "is not a .mat file, or is damaged"):
         held = loadmat(path)
-    except Exception as error:  # scipy's reader has no error of its own for a damaged file
-        raise InputError(f"'{path}' is not a .mat file, or is damaged ({error}): fetch it again") from error
     if not hasattr(held.get("net"), "tocoo"):
         raise InputError(f"'{path}' needs to hold a sparse matrix called 'net' (got {sorted(held)})")
     return Graph.from_scipy(held["net"], directed=False)

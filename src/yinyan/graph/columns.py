@@ -4,63 +4,44 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Literal
 
 from yinyan.errors import InputError
 from yinyan.text import listed
 
-__all__ = [
-    "find_column",
-    "guess_edge_columns",
-    "guess_node_column",
-    "guess_time_column",
-    "guess_weight_column",
-    "has_edge_names",
-]
+__all__ = ["find_column", "guess_column", "guess_edge_columns", "guess_node_column", "has_edge_names"]
 
 # Spelled without case, spaces and punctuation: `Source_ID` is `sourceid`.
+_PARTNERS = {
+    "source": ("target",),
+    "src": ("dst", "dest", "tgt"),
+    "from": ("to",),
+    "citing": ("cited",),
+    "head": ("tail",),
+    "subject": ("object",),
+    "user": ("item", "movie", "product"),
+    "customer": ("product",),
+    "author": ("paper",),
+    "parent": ("child",),
+    "follower": ("followee",),
+}
+_ENDINGS = ("", "id", "node", "nodeid")
+_NUMBERED = ("protein{}", "gene{}", "node{}", "nodeid{}", "node{}id", "id{}")
 _PAIRS = (
-    ("source", "target"),
-    ("src", "dst"),
-    ("src", "dest"),
-    ("src", "tgt"),
-    ("from", "to"),
-    ("sourcenodeid", "targetnodeid"),
-    ("sourcenode", "targetnode"),
-    ("sourceid", "targetid"),
-    ("srcid", "dstid"),
-    ("fromnodeid", "tonodeid"),
-    ("fromnode", "tonode"),
-    ("fromid", "toid"),
-    ("citing", "cited"),
-    ("citingid", "citedid"),
-    ("head", "tail"),
-    ("subject", "object"),
-    ("user", "item"),
-    ("userid", "itemid"),
-    ("user", "movie"),
-    ("userid", "movieid"),
-    ("user", "product"),
-    ("userid", "productid"),
-    ("customer", "product"),
-    ("customerid", "productid"),
-    ("author", "paper"),
-    ("parent", "child"),
-    ("follower", "followee"),
-    ("protein1", "protein2"),
-    ("gene1", "gene2"),
-    ("node1", "node2"),
-    ("nodeid1", "nodeid2"),
-    ("node1id", "node2id"),
-    ("id1", "id2"),
-    ("start", "end"),
-    ("left", "right"),
-    ("u", "v"),
-    ("i", "j"),
-    ("a", "b"),
+    *(
+        (a + end, b + end)
+        for a, partners in _PARTNERS.items()
+        for b in partners
+        for end in ("", "id", "node", "nodeid")
+    ),
+    *((name.format(1), name.format(2)) for name in _NUMBERED),
+    *(("start", "end"), ("left", "right"), ("u", "v"), ("i", "j"), ("a", "b")),
 )
-_WEIGHTS = ("weight", "weights", "edgeweight", "w", "value", "rating", "strength", "count")
-_TIMES = ("time", "timestamp", "datetime", "date", "year", "edgetime", "unixtime", "ts")
-_NODES = ("id", "nodeid", "node")
+_USUAL = {
+    "weight": ("weight", "weights", "edgeweight", "w", "value", "rating", "strength", "count"),
+    "time": ("time", "timestamp", "datetime", "date", "year", "edgetime", "unixtime", "ts"),
+    "node id": ("id", "nodeid", "node"),
+}
 
 
 def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
@@ -84,14 +65,10 @@ def has_edge_names(names: Sequence[str]) -> bool:
     return any(source in plain and target in plain for source, target in _PAIRS)
 
 
-def guess_weight_column(names: Sequence[str]) -> str | None:
-    """Guess the weight column by its usual names."""
-    return _first_named(names, _WEIGHTS)
-
-
-def guess_time_column(names: Sequence[str]) -> str | None:
-    """Guess the time column by its usual names."""
-    return _first_named(names, _TIMES)
+def guess_column(names: Sequence[str], role: Literal["weight", "time", "node id"]) -> str | None:
+    """Guess the column of weights, times or node ids by its usual names."""
+    plain = {_plain(name): name for name in reversed(names)}
+    return next((plain[name] for name in _USUAL[role] if name in plain), None)
 
 
 def guess_node_column(names: Sequence[str]) -> str:
@@ -99,7 +76,7 @@ def guess_node_column(names: Sequence[str]) -> str:
     named = [name for name in names if name.strip()]
     if not named:
         raise InputError(f"a node table needs a column of ids (got {listed(names)})")
-    return _first_named(named, _NODES) or named[0]
+    return guess_column(named, "node id") or named[0]
 
 
 def find_column(names: Sequence[str], column: str | int, role: str) -> str:
@@ -119,11 +96,6 @@ def find_column(names: Sequence[str], column: str | int, role: str) -> str:
     near = difflib.get_close_matches(column.casefold(), by_case, n=1, cutoff=0.5)
     hint = f"; nearest: {by_case[near[0]]!r}" if near else ""
     raise InputError(f"there is no {role} column {column!r} (the columns are {listed(names)}{hint})")
-
-
-def _first_named(names: Sequence[str], usual: Sequence[str]) -> str | None:
-    plain = {_plain(name): name for name in reversed(names)}
-    return next((plain[name] for name in usual if name in plain), None)
 
 
 def _plain(name: str) -> str:

@@ -6,12 +6,12 @@ import codecs
 import csv
 import gzip
 import io
+import itertools
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, cast
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.csv
@@ -89,10 +89,9 @@ def read_csv(layout: CsvLayout, columns: Sequence[str] | None = None) -> pa.Tabl
         with _byte_source(layout) as stream:
             table = pa.csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
     except (pa.ArrowInvalid, UnicodeError, EOFError, OSError) as error:
-        if isinstance(error, pa.ArrowInvalid):
-            _refuse_open_quote(layout)
         raise InputError(_read_failure(layout, error)) from None
-    _refuse_open_quote(layout)
+    if _has_odd_quotes(layout.path) and (fault := _first_fault(layout)):
+        raise InputError(fault)  # arrow takes all lines after an open quote for one value
     return table
 
 
@@ -106,19 +105,15 @@ def _open_bytes(path: Path) -> BinaryIO:
     return cast(BinaryIO, gzip.open(path, "rb")) if is_gzip(path) else path.open("rb")
 
 
-@contextmanager
-def _byte_source(layout: CsvLayout) -> Iterator[Any]:
+def _byte_source(layout: CsvLayout) -> pa.NativeFile:
     """The bytes for arrow's reader, with runs of spaces made single where they delimit."""
     if layout.delimiter != " ":
-        compression = "gzip" if is_gzip(layout.path) else None
-        with pa.input_stream(str(layout.path), compression=compression) as stream:
-            yield stream
-        return
+        return pa.input_stream(str(layout.path), compression="gzip" if is_gzip(layout.path) else None)
     with _open_bytes(layout.path) as file:
         data = file.read()
     if _codec(layout.encoding) != "utf-8":
         data = data.decode(layout.encoding).encode()
-    yield pa.BufferReader(_single_spaces(data))
+    return pa.BufferReader(_single_spaces(data))
 
 
 def _single_spaces(data: bytes) -> bytes:
@@ -204,16 +199,17 @@ def _parse(text: str, delimiter: str) -> tuple[list[list[str]], int]:
 
 def _guess_delimiter(text: str) -> str:
     """The character that cuts most rows into the same number of fields, the more fields the better."""
-    best, best_score = ",", (0.0, 1)
-    for delimiter in _DELIMITERS:
-        widths = [len(row) for row in _parse(text, delimiter)[0]]
-        score = (widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0, widths[0])
-        if score > best_score:
-            best, best_score = delimiter, score
-    if best_score[1] > 1:
+    scores = {delimiter: _regularity(text, delimiter) for delimiter in (*_DELIMITERS, " ")}
+    best = max(_DELIMITERS, key=lambda delimiter: scores[delimiter])
+    if scores[best][1] > 1:
         return best
-    widths = [len(row) for row in _parse(text, " ")[0]]
-    return " " if widths[0] > 1 and widths.count(widths[0]) > len(widths) / 2 else best
+    return " " if scores[" "][0] > 0.5 else ","
+
+
+def _regularity(text: str, delimiter: str) -> tuple[float, int]:
+    """The share of rows as wide as the first, 0 if that is one field wide, and this width."""
+    widths = [len(row) for row in _parse(text, delimiter)[0]]
+    return (widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0.0), widths[0]
 
 
 def _looks_like_data(rows: list[list[str]]) -> bool:
@@ -242,56 +238,40 @@ def _read_failure(layout: CsvLayout, error: Exception) -> str:
         return f"{name} has a header line but no rows"
     if isinstance(error, (EOFError, OSError)):
         return f"{name} cannot be read ({error}): is the download complete?"
-    try:
-        with _open_text(layout) as file:
-            reader = csv.reader(file, delimiter=layout.delimiter)
-            for row in reader:
-                if row and reader.line_num > layout.skipped_lines and len(row) != len(layout.names):
-                    return (
-                        f"{name}, line {reader.line_num:,}: expected {len(layout.names)} columns, "
-                        f"found {len(row)} ({_shortened(row)}): mend the line, or pass delimiter= (--delimiter)"
-                    )
-    except UnicodeError as decoding:
-        with _open_bytes(layout.path) as binary:
-            return _decoding_failure(layout.path, layout.encoding, _located(binary, layout.encoding, decoding), b"")
-    except csv.Error:
-        pass
-    return f"{name} cannot be read as a table ({error}): an unclosed quote is the usual cause"
+    fault = _first_fault(layout)
+    return fault or f"{name} cannot be read as a table ({error}): an unclosed quote is the usual cause"
 
 
-def _refuse_open_quote(layout: CsvLayout) -> None:
-    """Refuse a file that ends within quotes: arrow takes all lines up to its end for one value."""
+def _has_odd_quotes(path: Path) -> bool:
+    with _open_bytes(path) as file:
+        return sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK_BYTES), b"")) % 2 == 1
+
+
+def _first_fault(layout: CsvLayout) -> str | None:
+    """The first line that is no row of the table, and why: its bytes, its columns, or a quote that stays open."""
+    name, width, line = layout.path.name, len(layout.names), layout.skipped_lines
     with _open_bytes(layout.path) as file:
-        quotes = sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK_BYTES), b""))
-    if quotes % 2 == 0:
-        return
-    line = 0
-    with _open_text(layout) as text:
-        reader = csv.reader(text, delimiter=layout.delimiter, strict=True)
-        try:
-            for _ in reader:
-                line = reader.line_num
-        except UnicodeError:
-            return  # said by the caller
-        except csv.Error as error:
-            if "end of data" in str(error):
-                raise InputError(f"{layout.path.name}, line {line + 1:,}: a quote is opened and never closed") from None
-
-
-def _open_text(layout: CsvLayout) -> TextIO:
-    if layout.delimiter == " ":
-        with _byte_source(layout) as stream:
-            return io.TextIOWrapper(io.BytesIO(stream.read()), encoding="utf-8-sig", newline="")
-    return io.TextIOWrapper(_open_bytes(layout.path), encoding=_text_encoding(layout.encoding), newline="")
-
-
-def _located(file: BinaryIO, encoding: str, error: UnicodeError) -> UnicodeError:
-    """The same error, counted from the beginning of the file."""
+        data = file.read()
     try:
-        file.read().decode(encoding)
-    except UnicodeError as located:
-        return located
-    return error
+        text = data.decode(_text_encoding(layout.encoding))
+    except UnicodeError as error:
+        return _decoding_failure(layout.path, layout.encoding, error, b"")
+    if layout.delimiter == " ":
+        text = _single_spaces(text.encode()).decode()
+    lines = itertools.islice(io.StringIO(text, newline=""), line, None)
+    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True)
+    try:
+        for row in reader:
+            line = layout.skipped_lines + reader.line_num
+            if row and len(row) != width:
+                return (
+                    f"{name}, line {line:,}: expected {width} columns, found {len(row)} ({_shortened(row)}): "
+                    "mend the line, or pass delimiter= (--delimiter)"
+                )
+    except csv.Error as error:
+        if "end of data" in str(error):
+            return f"{name}, line {line + 1:,}: a quote is opened and never closed"
+    return None
 
 
 def _shortened(row: Sequence[str]) -> str:

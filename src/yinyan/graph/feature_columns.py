@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
+from yinyan.graph.edge_lists import row_name
 from yinyan.graph.ids import Ids
 from yinyan.graph.tables import typed_column
 from yinyan.text import counted
@@ -179,12 +180,10 @@ def _numbers(name: str, column: pa.ChunkedArray, ids: Ids | None) -> npt.NDArray
         raise InputError(f"column {name!r} needs numbers (got {kind})")
     if pa.types.is_boolean(kind):
         column = column.cast(pa.uint8())
-    elif pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        column = pc.divide(column.cast(pa.timestamp("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
-    elif pa.types.is_time(kind):
-        column = pc.divide(column.cast(pa.time64("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
-    elif pa.types.is_duration(kind):
-        column = pc.divide(column.cast(pa.duration("us"), safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
+    elif pa.types.is_temporal(kind):
+        unit = pa.time64("us") if pa.types.is_time(kind) else pa.timestamp("us")
+        unit = pa.duration("us") if pa.types.is_duration(kind) else unit
+        column = pc.divide(column.cast(unit, safe=False).cast(pa.int64()).cast(pa.float64()), 1e6)
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     _refuse_infinite(name, values, ids)
     return values
@@ -224,4 +223,4 @@ def _refuse_infinite(name: str, values: npt.NDArray[Any], ids: Ids | None) -> No
 
 
 def _row_name(row: int, ids: Ids | None) -> str:
-    return f"row {row + 1:,} (the first is 1)" if ids is None else f"node {ids[row]!r}"
+    return row_name(row) if ids is None else f"node {ids[row]!r}"

@@ -59,6 +59,11 @@ class SparseFeatures:
         """Rows and columns."""
         return self.num_rows, self.num_columns
 
+    @property
+    def entry_rows(self) -> npt.NDArray[np.int64]:
+        """The row of each entry."""
+        return np.repeat(np.arange(self.num_rows), np.diff(self.indptr))
+
     def take(self, rows: Sequence[int] | npt.NDArray[np.integer[Any]]) -> SparseFeatures:
         """Return some rows, in the order given."""
         chosen = np.asarray(rows, dtype=np.int64)
@@ -70,7 +75,7 @@ class SparseFeatures:
     def to_dense(self) -> npt.NDArray[np.float32]:
         """Return the same matrix with its zeros."""
         dense = np.zeros(self.shape, dtype=np.float32)
-        np.add.at(dense, (np.repeat(np.arange(self.num_rows), np.diff(self.indptr)), self.indices), self.values)
+        np.add.at(dense, (self.entry_rows, self.indices), self.values)
         return dense
 
 
@@ -123,23 +128,23 @@ def as_numpy(values: Any) -> npt.NDArray[Any]:
 
 def _converted(matrix: Any, shape: tuple[int, int]) -> Features:
     if isinstance(matrix, SparseFeatures):
-        rows = np.repeat(np.arange(matrix.num_rows), np.diff(matrix.indptr))
-        return sparse_from_entries(rows, matrix.indices, matrix.values, shape)
-    if hasattr(matrix, "tocoo"):
+        rows, columns, values = matrix.entry_rows, matrix.indices, matrix.values
+    elif hasattr(matrix, "tocoo"):
         entries = matrix.tocoo()
-        features = sparse_from_entries(entries.row, entries.col, _real(entries.data), shape)
-        return features if is_sparse(len(features.values), shape) else features.to_dense()
-    if "sparse" in str(getattr(matrix, "layout", "")):
+        rows, columns, values = entries.row, entries.col, entries.data
+    elif "sparse" in str(getattr(matrix, "layout", "")):
         entries = matrix.detach().cpu().to_sparse_coo().coalesce()
-        rows, columns = entries.indices().numpy()
-        features = sparse_from_entries(rows, columns, _real(entries.values().numpy()), shape)
-        return features if is_sparse(len(features.values), shape) else features.to_dense()
-    dense = _real(as_numpy(matrix))
-    if is_sparse(int(np.count_nonzero(dense)), shape):
+        (rows, columns), values = entries.indices().numpy(), entries.values().numpy()
+    else:
+        dense = _real(as_numpy(matrix))
+        if not is_sparse(int(np.count_nonzero(dense)), shape):
+            with np.errstate(over="ignore"):
+                return np.ascontiguousarray(dense, dtype=np.float32)
         rows, columns = np.nonzero(dense)
-        return sparse_from_entries(rows, columns, dense[rows, columns], shape)
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(dense, dtype=np.float32)
+        values = dense[rows, columns]
+    features = sparse_from_entries(rows, columns, _real(values), shape)
+    kept = isinstance(matrix, SparseFeatures) or is_sparse(len(features.values), shape)
+    return features if kept else features.to_dense()
 
 
 def is_sparse(nonzero: int, shape: tuple[int, int]) -> bool:
@@ -160,10 +165,7 @@ def refuse_not_finite(features: Features) -> None:
         return
     place = int(np.argmax(~np.isfinite(values)))
     if isinstance(features, SparseFeatures):
-        row, column = (
-            int(np.searchsorted(features.indptr, place, side="right")) - 1,
-            int(features.indices[place]),
-        )
+        row, column = int(features.entry_rows[place]), int(features.indices[place])
     else:
         row, column = divmod(place, features.shape[1])
     raise InputError(
@@ -175,7 +177,7 @@ def refuse_not_finite(features: Features) -> None:
 def rows_normalised(features: Features) -> Features:
     """Each row divided by its sum, where that is not zero."""
     if isinstance(features, SparseFeatures):
-        row = np.repeat(np.arange(features.num_rows), np.diff(features.indptr))
+        row = features.entry_rows
         sums = np.bincount(row, weights=features.values, minlength=features.num_rows)
         return replace(features, values=(features.values * _inverse(sums)[row]).astype(np.float32))
     return (features * _inverse(features.sum(axis=1))[:, None]).astype(np.float32)

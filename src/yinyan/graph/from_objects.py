@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from yinyan.errors import InputError
-from yinyan.graph.edge_lists import Rows, checked_times, checked_weights, merge_edges, row_name
+from yinyan.graph.edge_lists import MergedEdges, Rows, checked_times, checked_weights, merge_edges, row_name
 from yinyan.graph.feature_matrix import as_numpy, features_from_matrix
 from yinyan.graph.graph import Graph
 from yinyan.graph.ids import Ids
@@ -33,8 +34,8 @@ def graph_from_arrays(
     if known is not None and num_nodes is not None and num_nodes != len(known):
         raise InputError(f"num_nodes is {num_nodes:,}, but there are {len(known):,} ids: leave num_nodes out")
     features = features if features is None or hasattr(features, "shape") else as_numpy(features)
-    source, target, known = _pairs(edges, known, num_nodes, features)
-    return _build(source, target, known, features, weights, times, directed, sides)
+    rows, known = _pairs(edges, known, num_nodes, features)
+    return _build(rows, known, features, weights, times, directed=directed, sides=sides)
 
 
 def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, features: Any) -> Graph:
@@ -48,8 +49,7 @@ def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, fea
         raise InputError(f"{error} (networkx.convert_node_labels_to_integers does that)") from None
     position = {node: row for row, node in enumerate(nodes)}
     links = list(graph.edges(data=True))
-    source = np.fromiter((position[u] for u, _, _ in links), np.int64, len(links))
-    target = np.fromiter((position[v] for _, v, _ in links), np.int64, len(links))
+    rows = np.array([(position[u], position[v]) for u, v, _ in links], dtype=np.int64).reshape(-1, 2)
     notes: list[str] = []
     weights = None
     if weight is not None and any(weight in data for _, _, data in links):
@@ -64,7 +64,7 @@ def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, fea
         times = [data[time] for _, _, data in links]
     if isinstance(features, str):
         features = _attribute(graph, features)
-    return _build(source, target, ids, features, weights, times, graph.is_directed(), None, notes)
+    return _build(rows, ids, features, weights, times, directed=graph.is_directed(), notes=notes)
 
 
 def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | None) -> Graph:
@@ -80,21 +80,20 @@ def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | N
     source, target = entries.row.astype(np.int64), entries.col.astype(np.int64)
     values = checked_weights(entries.data, lambda place: f"entry ({source[place]}, {target[place]})", "the matrix")
     full = merge_edges(source, target, len(known), weights=values, directed=True)
-    weights = np.zeros(0) if full.weights is None else full.weights.astype(np.float64)
+    symmetric = _is_symmetric(full, len(known))
     source, target = full.edges[:, 0], full.edges[:, 1]
-    symmetric = _is_symmetric(full.edges, weights, len(known))
     triangular = bool((source < target).all() or (source > target).all())
     if directed is False and not symmetric and not triangular:
         raise InputError("the matrix is not symmetric: pass directed=True, or add its transpose")
     undirected = symmetric if directed is None else not directed
-    if undirected and symmetric:
-        upper = source < target
-        source, target, weights = source[upper], target[upper], weights[upper]
+    rows, weights = _one_way(full) if undirected and symmetric else (full.edges, full.weights)
+    weights = None if weights is None or (weights == 1).all() else weights
     said = [note for note in full.notes if "repeated" not in note]
-    said += [f"the matrix is {'' if symmetric else 'not '}symmetric: taken as {'un' if undirected else ''}directed"] * (
-        directed is None
-    )
-    return _build(source, target, known, features, _unless_ones(weights), None, not undirected, None, said)
+    if directed is None:
+        said.append(
+            f"the matrix is {'' if symmetric else 'not '}symmetric: taken as {'un' if undirected else ''}directed"
+        )
+    return _build(rows, known, features, weights, None, directed=not undirected, notes=said)
 
 
 def graph_from_pyg(data: Any) -> Graph:
@@ -104,66 +103,56 @@ def graph_from_pyg(data: Any) -> Graph:
     pairs = getattr(data, "edge_index", None)
     if pairs is None:
         raise InputError("the data object has no edge_index")
-    rows = _row_numbers(as_numpy(pairs))
-    if rows.ndim != 2 or rows.shape[0] != 2:
-        raise InputError(f"edge_index needs shape (2, num_edges) (got {rows.shape})")
+    ends = as_numpy(pairs)
+    if ends.ndim != 2 or ends.shape[0] != 2:
+        raise InputError(f"edge_index needs shape (2, num_edges) (got {ends.shape})")
     features = getattr(data, "x", None)
-    count = getattr(data, "num_nodes", None)
-    if count is None:
-        count = features.shape[0] if features is not None else int(rows.max()) + 1 if rows.size else 0
-    _refuse_outside(rows, int(count))
+    rows, count = _row_numbers(ends.T, getattr(data, "num_nodes", None), features)
     notes: list[str] = []
-    weights = _pyg_weights(data, rows.shape[1], notes)
-    full = merge_edges(rows[0], rows[1], int(count), weights=weights, directed=True)
-    summed = None if full.weights is None else full.weights.astype(np.float64)
-    symmetric = _is_symmetric(full.edges, summed, int(count))
-    edges = full.edges
-    if symmetric:
-        upper = edges[:, 0] < edges[:, 1]
-        edges, summed = edges[upper], None if summed is None else summed[upper]
+    weights = _pyg_weights(data, len(rows), notes)
+    full = merge_edges(rows[:, 0], rows[:, 1], count, weights=weights, directed=True)
+    symmetric = _is_symmetric(full, count)
     notes += [*full.notes, f"taken as {'un' if symmetric else ''}directed: {_SYMMETRY[symmetric]}"]
-    return _build(
-        edges[:, 0], edges[:, 1], Ids.integers(int(count)), features, summed, None, not symmetric, None, notes
-    )
+    rows, summed = _one_way(full) if symmetric else (full.edges, full.weights)
+    return _build(rows, Ids.integers(count), features, summed, None, directed=not symmetric, notes=notes)
 
 
 _SYMMETRY = {True: "every edge has its reverse", False: "not every edge has its reverse, of the same weight"}
 
 
 def _build(
-    source: Rows,
-    target: Rows,
+    rows: Rows,
     ids: Ids,
     features: Any,
     weights: Any,
     times: Any,
+    *,
     directed: bool,
-    sides: Any,
-    notes: list[str] | None = None,
+    sides: Any = None,
+    notes: Sequence[str] = (),
 ) -> Graph:
     """Check everything, bring side 0 to the front and merge the edges."""
-    said = list(notes or [])
+    said = list(notes)
     if weights is not None:
-        weights = checked_weights(_one_each(weights, len(source), "weights"), row_name, "weight")
+        weights = checked_weights(_one_each(weights, len(rows), "weights"), row_name, "weight")
     if times is not None:
-        times = checked_times(_one_each(times, len(source), "times"), row_name, "time")
+        times = checked_times(_one_each(times, len(rows), "times"), row_name, "time")
     matrix = None if features is None else features_from_matrix(features, len(ids))
     if sides is not None:
         sides = _checked_sides(as_numpy(sides), len(ids), directed)
         if (np.diff(sides) < 0).any():
             order = np.argsort(sides, kind="stable")
-            place = np.argsort(order)
-            ids, sides, source, target = ids.select(order), sides[order], place[source], place[target]
+            ids, sides, rows = ids.select(order), sides[order], np.argsort(order)[rows]
             if matrix is not None:
                 matrix = matrix[order] if isinstance(matrix, np.ndarray) else matrix.take(order)
             said.append("nodes were put in order: side 0, then side 1")
-        _refuse_within_side(source, target, sides, ids)
-    merged = merge_edges(source, target, len(ids), weights=weights, times=times, directed=directed)
+        _refuse_within_side(rows, sides, ids)
+    merged = merge_edges(rows[:, 0], rows[:, 1], len(ids), weights=weights, times=times, directed=directed)
     return Graph(ids, merged.edges, merged.weights, merged.times, matrix, sides, directed, notes=(*said, *merged.notes))
 
 
-def _pairs(edges: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Rows, Ids]:
-    """The two ends of each edge as rows, and all ids."""
+def _pairs(edges: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Ids]:
+    """The edges as pairs of rows, and all ids."""
     if not hasattr(edges, "shape"):
         edges = [tuple(pair) for pair in edges]
         if any(isinstance(end, str) for pair in edges for end in pair):
@@ -176,41 +165,38 @@ def _pairs(edges: Any, ids: Ids | None, num_nodes: int | None, features: Any) ->
     array = array if array.shape[1] == 2 else array.T
     if array.dtype.kind in "UO" and any(isinstance(end, str) for end in array.reshape(-1).tolist()):
         return _named_pairs(array.tolist(), ids, num_nodes, features)
-    rows = _row_numbers(array)
-    if ids is None:
-        count = num_nodes
-        if count is None:
-            count = features.shape[0] if features is not None else int(rows.max()) + 1 if rows.size else 0
-        ids = Ids.integers(int(count))
-    _refuse_outside(rows, len(ids))
-    return rows[:, 0], rows[:, 1], ids
+    rows, count = _row_numbers(array, num_nodes if ids is None else len(ids), features)
+    return rows, Ids.integers(count) if ids is None else ids
 
 
-def _named_pairs(pairs: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Rows, Ids]:
+def _named_pairs(pairs: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Ids]:
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
         raise InputError(f"an edge needs two ends (got {wrong!r})")
     ends = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     if ids is not None:
-        return ids.rows(ends[0]), ids.rows(ends[1]), ids
+        return np.stack([ids.rows(end) for end in ends], axis=1), ids
     if features is not None or num_nodes is not None:
         raise InputError("with edges between text ids, pass ids=, the node id of each row of features")
-    encoded, (source, target) = Ids.encode(*ends)
-    if (source < 0).any() or (target < 0).any():
+    encoded, columns = Ids.encode(*ends)
+    rows = np.stack(columns, axis=1)
+    if (rows < 0).any():
         raise InputError("an edge lacks an end: every edge needs two ids")
-    return source, target, encoded
+    return rows, encoded
 
 
-def _row_numbers(array: npt.NDArray[Any]) -> Rows:
+def _row_numbers(array: npt.NDArray[Any], num_nodes: int | None, features: Any) -> tuple[Rows, int]:
+    """Row numbers and how many nodes there are: as given, as features have rows, or as the largest row needs."""
     if array.dtype.kind not in "iu":
         raise InputError(f"edges need integer row numbers (got {array.dtype}): pass pairs of text ids as a list")
-    return array.astype(np.int64)
-
-
-def _refuse_outside(rows: Rows, count: int) -> None:
+    rows = array.astype(np.int64)
+    count = num_nodes
+    if count is None:
+        count = features.shape[0] if features is not None else int(rows.max(initial=-1)) + 1
     if rows.size and not 0 <= rows.min() <= rows.max() < count:
         bad = int(rows.min()) if rows.min() < 0 else int(rows.max())
         raise InputError(f"an edge ends at row {bad:,}, but the {count:,} nodes are rows 0 to {count - 1:,}")
+    return rows, int(count)
 
 
 def _one_each(values: Any, count: int, what: str) -> npt.NDArray[Any]:
@@ -228,12 +214,12 @@ def _checked_sides(sides: npt.NDArray[Any], count: int, directed: bool) -> npt.N
     return sides.astype(np.int8)
 
 
-def _refuse_within_side(source: Rows, target: Rows, sides: npt.NDArray[np.int8], ids: Ids) -> None:
-    within = sides[source] == sides[target]
+def _refuse_within_side(rows: Rows, sides: npt.NDArray[np.int8], ids: Ids) -> None:
+    within = sides[rows[:, 0]] == sides[rows[:, 1]]
     if within.any():
-        place = int(np.argmax(within))
-        ends = ids.take([int(source[place]), int(target[place])])
-        raise InputError(f"edge {ends[0]!r} to {ends[1]!r} joins two nodes of side {sides[source[place]]}")
+        ends = rows[int(np.argmax(within))]
+        first, second = ids.take(ends)
+        raise InputError(f"edge {first!r} to {second!r} joins two nodes of side {sides[ends[0]]}")
 
 
 def _attribute(graph: Any, name: str) -> npt.NDArray[Any]:
@@ -248,16 +234,18 @@ def _attribute(graph: Any, name: str) -> npt.NDArray[Any]:
     return np.stack(rows) if rows else np.zeros((0, 0))
 
 
-def _is_symmetric(pairs: Rows, weights: npt.NDArray[np.float64] | None, count: int) -> bool:
-    """Whether every edge has its reverse, of the same weight; the pairs are sorted and distinct."""
-    keys = pairs[:, 0] * count + pairs[:, 1]
-    reverse = pairs[:, 1] * count + pairs[:, 0]
+def _is_symmetric(merged: MergedEdges, count: int) -> bool:
+    """Whether every edge has its reverse, of the same weight."""
+    keys, reverse = merged.edges @ (count, 1), merged.edges @ (1, count)
     order = np.argsort(reverse)
-    return bool(np.array_equal(keys, reverse[order]) and (weights is None or np.array_equal(weights, weights[order])))
+    same = merged.weights is None or np.array_equal(merged.weights, merged.weights[order])
+    return bool(same and np.array_equal(keys, reverse[order]))
 
 
-def _unless_ones(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64] | None:
-    return None if (weights == 1).all() else weights
+def _one_way(merged: MergedEdges) -> tuple[Rows, npt.NDArray[np.float32] | None]:
+    """The edges from the smaller row to the larger, and their weights."""
+    upper = merged.edges[:, 0] < merged.edges[:, 1]
+    return merged.edges[upper], None if merged.weights is None else merged.weights[upper]
 
 
 def _pyg_weights(data: Any, count: int, notes: list[str]) -> npt.NDArray[np.float64] | None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
-from yinyan.graph.columns import find_column, guess_edge_columns, guess_time_column, guess_weight_column
+from yinyan.graph.columns import find_column, guess_column, guess_edge_columns
 from yinyan.graph.edge_lists import Rows, Times, checked_times, checked_weights, merge_edges, row_name
 from yinyan.graph.graph import Graph
 from yinyan.graph.ids import Ids
-from yinyan.graph.node_tables import NodeTable, id_values, read_nodes
+from yinyan.graph.node_tables import NodeTable, id_values, prefixed, read_nodes
 from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource, open_table, typed_column
 from yinyan.text import counted
@@ -24,23 +23,22 @@ from yinyan.text import counted
 __all__ = ["graph_from_table"]
 
 
-@dataclass(frozen=True)
-class _Roles:
+class _Roles(NamedTuple):
     """The columns of the edge table, all by name."""
 
     source: str
     target: str
     weight: str | None
     time: str | None
-    guessed: frozenset[str]  # roles, not columns
+    guessed: set[str]  # roles, not columns
 
 
-@dataclass
-class _EdgeColumns:
+class _Edges(NamedTuple):
     """The rows of the edge table that have both ends."""
 
-    source: Any
-    target: Any
+    ids: Ids
+    source: Rows
+    target: Rows
     weights: npt.NDArray[np.float64] | None
     times: Times | None
     notes: list[str]
@@ -51,21 +49,15 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     opened = _open(edges, options, "the edge table")
     roles = _choose_roles(opened, options)
     read = _read_edges(opened, roles, options)
-    notes = read.notes
-    ids, (source, target) = Ids.encode(read.source, read.target)
-    read.source = read.target = None  # ten million strings
-    notes += _odd_ids(ids) if opened.is_text else []
-    num_first = _first_side(ids, source, target) if options.bipartite else None
-    table = NodeTable(ids, None, None, ())
+    num_first = _first_side(read.ids, read.source, read.target) if options.bipartite else None
+    table = NodeTable(read.ids, None, None, ())
     if options.nodes is not None:
         described = _open(options.nodes, options, "the node table")
-        table = read_nodes(described, ids, options, edges_label=opened.label)
+        table = read_nodes(described, read.ids, options, edges_label=opened.label)
     merged = merge_edges(
-        source, target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
+        read.source, read.target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
     )
-    sides = None
-    if num_first is not None:
-        sides = (np.arange(len(table.ids)) >= num_first).astype(np.int8)
+    sides = None if num_first is None else (np.arange(len(table.ids)) >= num_first).astype(np.int8)
     return Graph(
         table.ids,
         merged.edges,
@@ -75,7 +67,7 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
         sides,
         options.directed,
         table.encoder,
-        (*notes, *merged.notes, *table.notes),
+        (*read.notes, *merged.notes, *table.notes),
     )
 
 
@@ -85,41 +77,35 @@ def _open(source: Any, options: TableOptions, label: str) -> TableSource:
     )
 
 
-def _choose_roles(opened: TableSource, columns: TableOptions) -> _Roles:
-    names, guessed = list(opened.names), set()
-    source = None if columns.source is None else find_column(names, columns.source, "source")
-    target = None if columns.target is None else find_column(names, columns.target, "target")
+def _choose_roles(opened: TableSource, options: TableOptions) -> _Roles:
+    names = list(opened.names)
+    given = {role: getattr(options, role) for role in ("source", "target", "weight", "time")}
+    named = {role: column for role, column in given.items() if column is not None and column is not False}
+    chosen = {role: find_column(names, column, role) for role, column in named.items()}
+    source, target = chosen.get("source"), chosen.get("target")
     if source is None or target is None:
-        guesses = guess_edge_columns(names)
-        spare = [name for name in (*guesses, *names) if name not in (source, target) and name.strip()]
-        guessed |= {role for role, name in (("source", source), ("target", target)) if name is None}
-        if source is None and target is None:
-            source, target = guesses
-        elif source is None:
-            source = spare[0]
-        else:
-            target = guesses[1] if guesses[1] != source else spare[0]
+        first, second = guess_edge_columns(names)
+        spare = [name for name in (first, second, *names) if name not in (source, target) and name.strip()]
+        if target is None:
+            target = second if second != source else spare[0]
+        if source is None:
+            source = first if first != target else spare[0]
     if source == target:
         raise InputError(f"source and target are the same column {source!r}: name two columns of {opened.label}")
     rest = [name for name in names if name not in (source, target)]
-    chosen: list[str | None] = []
-    for role, given, guess in (
-        ("weight", columns.weight, guess_weight_column),
-        ("time", columns.time, guess_time_column),
-    ):
-        name = None if given is False else guess(rest) if given is None else find_column(names, given, role)
-        guessed |= {role} if given is None and name is not None else set()
-        chosen.append(name)
-    return _Roles(str(source), str(target), chosen[0], chosen[1], frozenset(guessed))
+    weight = guess_column(rest, "weight") if given["weight"] is None else chosen.get("weight")
+    time = guess_column(rest, "time") if given["time"] is None else chosen.get("time")
+    return _Roles(source, target, weight, time, {role for role, column in given.items() if column is None})
 
 
-def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _EdgeColumns:
-    wanted = [name for name in (roles.source, roles.target, roles.weight, roles.time) if name is not None]
-    table = opened.read(wanted)
-    notes = _role_notes(roles)
-    whole = pc.and_(table[roles.source].is_valid(), table[roles.target].is_valid())
+def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _Edges:
+    named = {"source": roles.source, "target": roles.target, "weight": roles.weight, "time": roles.time}
+    table = opened.read([name for name in named.values() if name is not None])
+    guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed and name is not None]
+    notes = [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
     rows: Rows | None = None
     if table[roles.source].null_count or table[roles.target].null_count:
+        whole = pc.and_(table[roles.source].is_valid(), table[roles.target].is_valid())
         rows = np.flatnonzero(whole.to_numpy())
         lost = table.num_rows - len(rows)
         if not len(rows):
@@ -132,18 +118,13 @@ def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _E
 
     weights = _values(table, opened, roles.weight, "weight", roles, notes, name_of)
     times = _values(table, opened, roles.time, "time", roles, notes, name_of)
-    prefixes = options.prefixes or ("", "")
     ends = [
-        _prefixed(id_values(table[name], options.id_type, f"{opened.label}, column {name!r}"), prefix)
-        for name, prefix in zip((roles.source, roles.target), prefixes, strict=True)
+        prefixed(id_values(table[name], options.id_type, f"{opened.label}, column {name!r}"), prefix)
+        for name, prefix in zip((roles.source, roles.target), options.prefixes or ("", ""), strict=True)
     ]
-    return _EdgeColumns(ends[0], ends[1], weights, times, notes)
-
-
-def _role_notes(roles: _Roles) -> list[str]:
-    named = {"source": roles.source, "target": roles.target, "weight": roles.weight, "time": roles.time}
-    guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed]
-    return [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
+    ids, (source, target) = Ids.encode(*ends)
+    notes += _odd_ids(ids) if opened.is_text else []
+    return _Edges(ids, source, target, weights, times, notes)
 
 
 def _values(
@@ -172,21 +153,13 @@ def _values(
         position = int(np.argmax(column.is_null().to_numpy()))
         raise InputError(f"{what} is missing in {name_of(position)}: fill it in, or pass {role}=False (--no-{role})")
     if dated:
-        column = (
-            pc.floor_temporal(column.cast(pa.timestamp("us")), unit="second").cast(pa.timestamp("s")).cast(pa.int64())
-        )
+        seconds = pc.floor_temporal(column.cast(pa.timestamp("us")), unit="second")
+        column = seconds.cast(pa.timestamp("s")).cast(pa.int64())
     if pa.types.is_decimal(kind):
         column = column.cast(pa.float64())
     if role == "weight":
         return checked_weights(column.to_numpy(), name_of, what)
     return checked_times(column.to_numpy(), name_of, what)
-
-
-def _prefixed(column: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
-    if not prefix:
-        return column
-    text = column.cast(pa.large_string())
-    return pc.binary_join_element_wise(pa.scalar(prefix, text.type), text, pa.scalar("", text.type))
 
 
 def _first_side(ids: Ids, source: Rows, target: Rows) -> int:

@@ -116,8 +116,11 @@ def _from_python(values: list[Any]) -> tuple[pa.Array, Kind]:
         return pa.array(tagged, pa.large_string()), "mixed"
     except OverflowError:
         return pa.array([v if v is None else f"i{v}" for v in values], pa.large_string()), "mixed"
-    except UnicodeEncodeError:
-        raise InputError(_surrogate(values)) from None
+    except UnicodeEncodeError as error:
+        text = error.object if types <= {str} else error.object[1:]
+        raise InputError(
+            f"id {text!r} holds a lone surrogate, which is not valid text: decode the input with its right encoding"
+        ) from None
 
 
 def _plain(value: Any) -> int | str | None:
@@ -129,16 +132,3 @@ def _plain(value: Any) -> int | str | None:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
     raise InputError(f"node ids must be integers or text (got {value!r}, a {type(value).__name__}): {_CURE}")
-
-
-def _surrogate(values: list[Any]) -> str:
-    for value in values:
-        if isinstance(value, str):
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                return (
-                    f"id {value!r} holds a lone surrogate, which is not valid text: "
-                    "decode the input with its right encoding"
-                )
-    return "an id is not valid text"

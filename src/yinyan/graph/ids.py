@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import difflib
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from os.path import commonprefix
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -155,7 +157,8 @@ class Ids:
         for candidate in self._candidates(value):
             matcher.set_seq1(str(candidate))
             if candidate != value and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE:
-                scored.append((matcher.ratio(), _shared_prefix(text, str(candidate)), candidate))
+                shared = commonprefix([text, str(candidate)])  # noqa: RUF071 - of text, not of paths
+                scored.append((matcher.ratio(), len(shared), candidate))
         scored.sort(key=lambda entry: entry[:2], reverse=True)
         return [candidate for _, _, candidate in scored[:k]]
 
@@ -206,14 +209,7 @@ class Ids:
 
     def _place(self, stored: Any) -> int:
         """Where a stored value belongs in sort order."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self._array[int(self._order[middle])].as_py() < stored:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        return bisect_left(self._order, stored, key=lambda row: self._array[int(row)].as_py())
 
     def _search(self, stored: Any) -> int:
         if stored is None:
@@ -241,11 +237,8 @@ class Ids:
     def _stored_forms(self, text: str) -> list[Any]:
         """How some text would be stored here, as text and as an integer."""
         number = _spelled_integer(text)
-        if self._kind == "text":
-            return [text]
-        if self._kind == "mixed":
-            return [f"s{text}", f"i{text}"]
-        return [] if number is None or abs(number) >= 2**63 else [number]
+        forms = [text] if number is None else [text, number]
+        return list(recode(*id_column(forms), self._kind).drop_null().to_pylist())
 
     def _unknown(self, value: Id) -> str:
         """The message for an id that is not here."""
@@ -269,12 +262,6 @@ def _refuse_duplicates(array: pa.Array, kind: Kind) -> None:
         repeated = encoded.indices.to_numpy() != np.arange(len(array))
         value = plain_ids(array.slice(int(np.argmax(repeated)), 1), kind)[0]
         raise InputError(f"id {value!r} occurs more than once: node ids must be distinct")
-
-
-def _shared_prefix(first: str, second: str) -> int:
-    """How many characters two texts begin with in common."""
-    pairs = enumerate(zip(first, second, strict=False))
-    return next((place for place, (one, other) in pairs if one != other), min(len(first), len(second)))
 
 
 def _spelled_integer(text: str) -> int | None:

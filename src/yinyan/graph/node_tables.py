@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource, typed_column
 from yinyan.text import counted
 
-__all__ = ["NodeTable", "id_values", "read_nodes"]
+__all__ = ["NodeTable", "id_values", "prefixed", "read_nodes"]
 
 
 class NodeTable(NamedTuple):
@@ -48,10 +48,8 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     all_ids, rows = _match(ids, described, opened.label, edges_label, options, notes)
     if not chosen:
         return NodeTable(all_ids, None, None, tuple(notes))
-    aligned = pa.table(
-        [_aligned(typed_column(table[name]) if opened.is_text else table[name], rows) for name in chosen],
-        names=chosen,
-    )
+    columns = {name: typed_column(table[name]) if opened.is_text else table[name] for name in chosen}
+    aligned = pa.table(columns).take(pa.array(rows, mask=rows < 0))  # null where no row describes a node
     encoder = FeatureEncoder.fit(aligned, ids=all_ids)
     notes += [f"{opened.label}: {note}" for note in encoder.notes]
     if not encoder.num_columns:
@@ -85,6 +83,14 @@ def id_values(column: pa.ChunkedArray, id_type: Literal["keep", "text", "integer
         ) from None
 
 
+def prefixed(column: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
+    """Ids as text with a prefix; without one as they are."""
+    if not prefix:
+        return column
+    text = column.cast(pa.large_string())
+    return pc.binary_join_element_wise(pa.scalar(prefix, text.type), text, pa.scalar("", text.type))
+
+
 def _feature_names(names: list[str], id_name: str, columns: Sequence[str | int] | None) -> list[str]:
     if columns is None:
         return [name for name in names if name != id_name and name.strip()]
@@ -102,8 +108,12 @@ def _match(
     mentioned = np.zeros(len(described), dtype=np.bool_)
     mentioned[rows[rows >= 0]] = True
     extra, lacking = np.flatnonzero(~mentioned), np.flatnonzero(rows < 0)
-    if len(extra) or len(lacking):
-        _refuse_types(ids, described, label, edges_label)
+    if (len(extra) or len(lacking)) and {ids.kind, described.kind} == {"integer", "text"}:
+        here, there = ("text", "integers") if ids.is_text else ("integers", "text")
+        raise InputError(
+            f"node ids are {here} in {edges_label} and {there} in {label}: "
+            'pass id_type="text" (--id-type text) to compare them as text'
+        )
     if options.unmatched == "error" and len(lacking):
         raise InputError(
             f"{edges_label} mentions {_some(ids, lacking)} that {label} lacks: add the rows, or pass "
@@ -128,24 +138,7 @@ def _match(
     return ids, rows
 
 
-def _refuse_types(ids: Ids, described: Ids, label: str, edges_label: str) -> None:
-    if {ids.kind, described.kind} == {"integer", "text"}:
-        raise InputError(
-            f"node ids are {_type_name(ids)} in {edges_label} and {_type_name(described)} in {label}: "
-            'pass id_type="text" (--id-type text) to compare them as text'
-        )
-
-
-def _type_name(ids: Ids) -> str:
-    return "text" if ids.is_text else "integers"
-
-
 def _some(ids: Ids, rows: npt.NDArray[np.int64]) -> str:
     """How many nodes some rows are, and the names of a few."""
     named = ", ".join(repr(value) for value in ids.take(rows[:3]))
     return f"{counted(len(rows), 'node')} ({named}{', ...' if len(rows) > 3 else ''})"
-
-
-def _aligned(column: pa.ChunkedArray, rows: npt.NDArray[np.int64]) -> Any:
-    """A column in the order of the nodes, null where no row describes one."""
-    return column.take(pa.array(rows, mask=rows < 0))

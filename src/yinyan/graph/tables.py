@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,27 +17,9 @@ import pyarrow.parquet as pq
 
 from yinyan.errors import InputError
 from yinyan.files import atomic_path
-from yinyan.graph.columns import (
-    find_column,
-    guess_edge_columns,
-    guess_node_column,
-    guess_time_column,
-    guess_weight_column,
-)
 from yinyan.graph.csv_files import CsvLayout, csv_layout, read_csv
 
-__all__ = [
-    "TableSource",
-    "find_column",
-    "guess_edge_columns",
-    "guess_node_column",
-    "guess_time_column",
-    "guess_weight_column",
-    "open_table",
-    "read_table",
-    "typed_column",
-    "write_parquet",
-]
+__all__ = ["TableSource", "open_table", "read_table", "typed_column", "write_parquet"]
 
 _MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "None", "none", "-", "?"]
 
@@ -60,7 +43,8 @@ class TableSource:
         if isinstance(self.origin, CsvLayout):
             table = read_csv(self.origin, wanted)
         elif isinstance(self.origin, Path):
-            table = _read_parquet(self.origin, wanted)
+            with _refuse_damaged(self.origin):
+                table = pq.ParquetFile(self.origin).read(columns=wanted)
         else:
             table = self.origin.select(wanted)
         table = _without_views(table)
@@ -80,39 +64,22 @@ def open_table(
     """Find out what a path, data frame, arrow table or dict of columns holds."""
     if not isinstance(source, (str, os.PathLike)):
         table = _from_frame(source, label)
-        return TableSource(label, tuple(table.column_names), table)
+        return TableSource(label, _without_index(table.column_names), table)
     path = _existing_file(Path(os.fspath(source)).expanduser())
     with path.open("rb") as file:
         magic = file.read(8)
     if magic.startswith(b"PAR1"):
-        names = _parquet_file(path).schema_arrow.names
-        return TableSource(path.name, tuple(name for name in names if not _is_index(name)), path)
+        with _refuse_damaged(path):
+            return TableSource(path.name, _without_index(pq.read_schema(path).names), path)
     if magic.startswith(b"PK\x03\x04"):
         raise InputError(f"{path.name} is a zip archive or a spreadsheet: unpack it, or export it as CSV")
     layout = csv_layout(path, header=header, delimiter=delimiter, encoding=encoding)
     return TableSource(path.name, layout.names, layout)
 
 
-def read_table(
-    source: Any,
-    *,
-    header: bool = True,
-    delimiter: str | None = None,
-    encoding: str = "utf-8",
-    text_columns: Sequence[str | int] | None = None,
-) -> pa.Table:
-    """Read a whole table.
-
-    Columns of a CSV file stay text, so that ids come out as they are written. Naming `text_columns` lets
-    the others become numbers, booleans or times where all their values are.
-    """
-    opened = open_table(source, header=header, delimiter=delimiter, encoding=encoding)
-    table = opened.read()
-    if not opened.is_text or text_columns is None:
-        return table
-    kept = {find_column(opened.names, column, "text") for column in text_columns}
-    columns = [table[name] if name in kept else typed_column(table[name]) for name in opened.names]
-    return pa.table(columns, names=list(opened.names))
+def read_table(source: Any, *, header: bool = True) -> pa.Table:
+    """Read a whole table. Columns of a CSV file stay text, so that ids come out as they are written."""
+    return open_table(source, header=header).read()
 
 
 def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -157,39 +124,25 @@ def _existing_file(path: Path) -> Path:
     return path
 
 
-def _parquet_file(path: Path) -> Any:
+@contextmanager
+def _refuse_damaged(path: Path) -> Iterator[None]:
     try:
-        return pq.ParquetFile(path)
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path.name} is a damaged Parquet file ({error}): is the download complete?") from None
-
-
-def _read_parquet(path: Path, columns: list[str]) -> pa.Table:
-    try:
-        return _parquet_file(path).read(columns=columns)
+        yield
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path.name} is a damaged Parquet file ({error}): is the download complete?") from None
 
 
 def _from_frame(source: Any, label: str) -> pa.Table:
     """An arrow table out of whatever holds columns."""
+    if not hasattr(source, "__arrow_c_stream__") and not hasattr(source, "columns") and not isinstance(source, Mapping):
+        raise InputError(
+            f"{label} must be a path, a data frame, an arrow table or a dict of columns (got {type(source).__name__})"
+        )
     try:
-        if isinstance(source, pa.Table):
-            table = source
-        elif isinstance(source, Mapping):
-            table = pa.table({str(name): _plain_column(column) for name, column in source.items()})
-        elif hasattr(source, "__arrow_c_stream__") or isinstance(source, (pa.RecordBatch, pa.RecordBatchReader)):
-            table = pa.table(source)
-        elif type(source).__module__.startswith("pandas"):
-            table = pa.Table.from_pandas(source)
-        else:
-            raise InputError(
-                f"{label} must be a path, a data frame, an arrow table or a dict of columns "
-                f"(got {type(source).__name__})"
-            )
+        if isinstance(source, Mapping):
+            source = {str(name): _plain_column(column) for name, column in source.items()}
+        table = pa.table(source)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        if isinstance(error, InputError):
-            raise
         raise InputError(
             f"{label} cannot be turned into columns ({error}): give each column one type, for example "
             "by casting ids to text"
@@ -198,7 +151,7 @@ def _from_frame(source: Any, label: str) -> pa.Table:
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise InputError(f"{label} has two columns named {repeated!r}: rename one")
-    return _without_index(table)
+    return table
 
 
 def _plain_column(column: Any) -> Any:
@@ -211,10 +164,9 @@ def _plain_column(column: Any) -> Any:
     return column
 
 
-def _without_index(table: pa.Table) -> pa.Table:
+def _without_index(names: Sequence[str]) -> tuple[str, ...]:
     """Leave out the row numbers that pandas adds to a frame whose index has no name."""
-    kept = [name for name in table.column_names if not _is_index(name)]
-    return table.select(kept) if len(kept) < table.num_columns else table
+    return tuple(name for name in names if not name.startswith("__index_level_"))
 
 
 def _without_views(table: pa.Table) -> pa.Table:
@@ -232,7 +184,3 @@ def _without_views(table: pa.Table) -> pa.Table:
         elif kind in plain:
             table = table.set_column(place, name, column.cast(plain[kind]))
     return table
-
-
-def _is_index(name: str) -> bool:
-    return name.startswith("__index_level_")

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from yinyan.sampling.blocks import draw_block_pairs
-from yinyan.sampling.pairs import KnownPairs, Sampler, distinct_pairs, draw_pairs, unknown_pairs
+from yinyan.sampling.samplers import KnownPairs, Sampler, distinct_pairs, draw_pairs, unknown_pairs
 
 __all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_block_pairs", "draw_pairs", "unknown_pairs"]

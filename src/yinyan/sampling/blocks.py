@@ -9,7 +9,7 @@ from torch import Tensor
 
 from yinyan.native import graph_kernels
 from yinyan.randomness import drawn_seed, hashed, shifted
-from yinyan.sampling.pairs import KnownPairs, draw_pairs, unknown_pairs
+from yinyan.sampling.samplers import KnownPairs, draw_pairs, unknown_pairs
 
 __all__ = ["draw_block_pairs"]
 

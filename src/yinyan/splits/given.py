@@ -40,16 +40,12 @@ class Parts:
     test_negatives: npt.NDArray[np.int64] | npt.NDArray[np.int32] | None = None  # (m, 2) or (p, m, 2)
 
     def __post_init__(self) -> None:
-        for name in ("train", "valid", "test", "train_negatives"):
-            pairs = getattr(self, name)
-            if pairs is not None or not name.endswith("negatives"):
-                _check_pairs(name, pairs)
-        for name, positives in (("valid_negatives", self.valid), ("test_negatives", self.test)):
-            pairs = getattr(self, name)
-            if isinstance(pairs, np.ndarray) and pairs.ndim == 3:
-                _check_own(name, pairs, len(positives))
-            elif pairs is not None:
-                _check_pairs(name, pairs)
+        for part in ("train", "valid", "test"):
+            targets, negatives = getattr(self, part), getattr(self, f"{part}_negatives")
+            _check_pairs(part, targets)
+            if negatives is not None:
+                own = part != "train" and getattr(negatives, "ndim", 2) == 3
+                _check_pairs(f"{part}_negatives", negatives, len(targets) if own else None)
 
     def __repr__(self) -> str:
         sizes = f"train={len(self.train):,}, valid={len(self.valid):,}, test={len(self.test):,}"
@@ -62,25 +58,16 @@ class Parts:
         return f"{self.test_negatives.shape[1]:,} per positive" if own else f"{len(self.test_negatives):,} shared"
 
 
-def _check_pairs(name: str, pairs: Any) -> None:
-    if not isinstance(pairs, np.ndarray) or pairs.dtype != np.int64 or pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise InputError(f"{name!r} needs to be an int64 array of shape (pairs, 2) (got {_described(pairs)})")
-    _refuse_negative_rows(name, pairs)
-
-
-def _check_own(name: str, pairs: npt.NDArray[Any], positives: int) -> None:
-    if pairs.dtype not in (np.int64, np.int32) or pairs.shape[0] != positives or pairs.shape[2] != 2:
-        raise InputError(
-            f"{name!r} needs to be an int64 or int32 array of shape ({positives:,}, negatives, 2), "
-            f"a row for each positive (got {_described(pairs)})"
-        )
-    _refuse_negative_rows(name, pairs)
-
-
-def _refuse_negative_rows(name: str, pairs: npt.NDArray[Any]) -> None:
+def _check_pairs(name: str, pairs: Any, positives: int | None = None) -> None:
+    """Refuse what are no pairs of rows; with `positives` each of these needs pairs of its own."""
+    own = positives is not None
+    fits = isinstance(pairs, np.ndarray) and pairs.ndim == 2 + own and pairs.shape[-1] == 2
+    allowed = (np.int64, np.int32) if own else (np.int64,)
+    if not fits or pairs.dtype not in allowed or (own and len(pairs) != positives):
+        form = "int64 array of shape (pairs, 2)"
+        if own:
+            form = f"int64 or int32 array of shape ({positives:,}, negatives, 2), a row for each positive"
+        got = f"{pairs.dtype}, shape {pairs.shape}" if isinstance(pairs, np.ndarray) else type(pairs).__name__
+        raise InputError(f"{name!r} needs to be an {form} (got {got})")
     if pairs.size and pairs.min() < 0:
         raise InputError(f"{name!r} needs rows of 0 or more (got {int(pairs.min())}): number the nodes from 0")
-
-
-def _described(value: Any) -> str:
-    return f"{value.dtype}, shape {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__

@@ -30,7 +30,7 @@ __all__ = [
 Pairs = NDArray[np.int64]
 Rows = NDArray[np.int64]
 
-MINIMUM_LINKS = 10  # below, a tenth held out for validation is less than a link
+MINIMUM_EDGES = 10  # below, a tenth held out for validation is less than an edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,19 +81,19 @@ class Split:
         targets = f"{len(self.train_targets):,} training, {len(self.valid_targets):,} validation"
         apart = "" if np.array_equal(self.train_messages, self.valid_messages) else "of its own "
         lines = [
-            f"protocol '{self.protocol}', seed {self.seed}: {self.graph.num_edges:,} links {self.words}",
+            f"protocol '{self.protocol}', seed {self.seed}: {self.graph.num_edges:,} edges {self.words}",
             f"targets: {targets}, {len(self.test_targets):,} test links",
-            f"messages: {self.train_messages.size:,} links in training, {self.valid_messages.size:,} {apart}at "
+            f"messages: {self.train_messages.size:,} edges in training, {self.valid_messages.size:,} {apart}at "
             f"validation, {self.test_messages.size:,} at test time",
             f"negatives: {_negatives_in_words(self.valid_negatives)} for validation, "
             f"{_negatives_in_words(self.test_negatives)} for the test; training draws its own and knows "
-            f"{self.known_in_training.size:,} links",
+            f"{self.known_in_training.size:,} edges",
             f"LEAKS: {self.leaks}" if self.leaks else self._hidden_in_words(),
         ]
         return "\n".join(lines)
 
     def _hidden_in_words(self) -> str:
-        """A split that is given may score links by themselves and not say so."""
+        """A split that is given may score targets by themselves and not say so."""
         parts = ((self.valid_targets, self.valid_messages), (self.test_targets, self.test_messages))
         seen = sum(int(np.isin(self.graph.find_edges(pairs), messages).sum()) for pairs, messages in parts)
         leaks = f"LEAKS: targets among the messages that score them: {seen:,}"
@@ -141,30 +141,28 @@ def random_split(
     >>> random_split(graph, seed=0, valid_as_messages=True).protocol
     'clean+val'
     """
-    train, valid, test = _divide(graph, seed, valid_share, test_share)
-    return _of_rows(
+    return _from_parts(
         graph,
-        (train, valid, test),
-        protocol="clean+val" if valid_as_messages else "clean",
+        _divide(graph, seed, valid_share, test_share),
+        protocol="clean",
         seed=seed,
-        negatives=_non_links(graph, seed, test.size, valid_negatives),
-        test_messages=np.union1d(train, valid) if valid_as_messages else train,
-        words="split at random by unordered pairs, so that a link and its reverse share a part",
+        valid_negatives=valid_negatives,
+        valid_as_messages=valid_as_messages,
+        words="split at random by unordered pairs, so that an edge and its reverse share a part",
     )
 
 
 def holdout_split(graph: Graph, *, seed: int, valid_share: float, valid_negatives: int) -> Split:
-    """For a model that will be used: some links choose the weights, and the final embeddings see them all."""
-    train, valid, test = _divide(graph, seed, valid_share, 0.0)
-    return _of_rows(
+    """For a model that will be used: some edges choose the weights, and the final embeddings see them all."""
+    split = _from_parts(
         graph,
-        (train, valid, test),
+        _divide(graph, seed, valid_share, 0.0),
         protocol="holdout",
         seed=seed,
-        negatives=_non_links(graph, seed, 0, valid_negatives),
-        test_messages=np.arange(graph.num_edges, dtype=np.int64),
+        valid_negatives=valid_negatives,
         words="of which some are held out at random to choose the weights; no test",
     )
+    return replace(split, test_messages=np.arange(graph.num_edges, dtype=np.int64))
 
 
 @renamed_keyword("validation_messages", "valid_as_messages")
@@ -213,9 +211,9 @@ def temporal_split(
     True
     """
     if graph.times is None:
-        raise InputError("a temporal split needs the times of the links (name their column: time='date')")
+        raise InputError("a temporal split needs the times of the edges (name their column: time='date')")
     if (graph.times != graph.times).any():
-        raise InputError("a temporal split needs a time for every link (drop those without, or set one)")
+        raise InputError("a temporal split needs a time for every edge (drop those without, or set one)")
     _check_shares(valid_share, test_share)
     _refuse_few(graph.num_edges)
     order, num_test = np.sort(graph.times)[::-1], max(1, round(test_share * graph.num_edges))
@@ -227,15 +225,15 @@ def temporal_split(
     if not (train.size and valid.size and test.size):
         raise InputError(
             f"the times leave a part empty ({train.size:,} training, {valid.size:,} validation, {test.size:,} test "
-            "links): too many links have the same time (use other shares, or a random split)"
+            "edges): too many edges have the same time (use other shares, or a random split)"
         )
-    return _of_rows(
+    return _from_parts(
         graph,
-        (train, valid, test),
-        protocol="temporal+val" if valid_as_messages else "temporal",
+        Parts(graph.edges[train], graph.edges[valid], graph.edges[test]),
+        protocol="temporal",
         seed=seed,
-        negatives=_non_links(graph, seed, test.size, valid_negatives),
-        test_messages=np.union1d(train, valid) if valid_as_messages else train,
+        valid_negatives=valid_negatives,
+        valid_as_messages=valid_as_messages,
         words=f"split by time: validation from {first_valid} on, test from {first_test} on",
     )
 
@@ -272,7 +270,7 @@ def released_split(graph: Graph, *, seed: int, self_loops: Rows | None = None) -
     True
     """
     if graph.directed:
-        raise InputError("the released split is one of undirected links (the paper's graphs are undirected)")
+        raise InputError("the released split is one of undirected edges (the paper's graphs are undirected)")
     _refuse_few(graph.num_edges)
     loops = np.empty(0, dtype=np.int64) if self_loops is None else self_loops
     both = np.concatenate([graph.edges, graph.edges[:, ::-1], np.stack([loops, loops], axis=1)])
@@ -280,7 +278,7 @@ def released_split(graph: Graph, *, seed: int, self_loops: Rows | None = None) -
     order = np.random.default_rng(named_seed(seed, "split")).permutation(len(both))
     num_test, num_valid = len(both) // 5, len(both) // 10
     test, valid, train = np.split(order, [num_test, num_test + num_valid])
-    false_test, false_valid = _non_links(graph, seed, num_test, num_valid)
+    false_test, false_valid = _draw_negatives(graph, seed, num_test, num_valid)
     seen, seen_in_test = (np.setdiff1d(row[part], -1) for part in (train, np.concatenate([train, valid])))
     leaked = np.isin(row[test], seen).mean(), np.isin(row[test], seen_in_test).mean()
     return Split(
@@ -346,10 +344,42 @@ def given_split(
     >>> given_split(graph, Parts(train, valid, test)).protocol
     'given'
     """
+    return _from_parts(
+        graph,
+        parts,
+        protocol=protocol,
+        seed=seed,
+        valid_negatives=valid_negatives,
+        valid_as_messages=valid_as_messages,
+        words="split as given",
+    )
+
+
+def known_pairs(graph: Graph, target_edges: Pairs) -> KnownPairs:
+    """The pairs that a sampler must avoid, given (m, 2) rows of edges it may know."""
+    pairs = torch.as_tensor(target_edges, dtype=torch.long)
+    return KnownPairs.from_pairs(pairs, graph.num_nodes, graph.num_left, directed=graph.directed)
+
+
+def with_leaks_allowed(split: Split, why: str) -> Split:
+    """The same split with leaks that are known and meant, in words."""
+    return replace(split, leaks=why)
+
+
+def _from_parts(
+    graph: Graph,
+    parts: Parts,
+    *,
+    protocol: str,
+    seed: int,
+    valid_negatives: int,
+    valid_as_messages: bool = False,
+    words: str,
+) -> Split:
     train, valid, _ = (np.unique(_edge_rows(graph, parts, name)) for name in ("train", "valid", "test"))
     false_valid, false_test = parts.valid_negatives, parts.test_negatives
     if false_valid is None or false_test is None:
-        drawn_test, drawn_valid = _non_links(graph, seed, len(parts.test), valid_negatives)
+        drawn_test, drawn_valid = _draw_negatives(graph, seed, len(parts.test), valid_negatives)
         false_valid = drawn_valid if false_valid is None else false_valid
         false_test = drawn_test if false_test is None else false_test
     return Split(
@@ -365,45 +395,6 @@ def given_split(
         known_in_training=train,
         valid_negatives=false_valid.astype(np.int64, copy=False),
         test_negatives=false_test.astype(np.int64, copy=False),
-        words="split as given",
-    )
-
-
-def known_pairs(graph: Graph, target_edges: Pairs) -> KnownPairs:
-    """The pairs that a sampler must avoid, given (m, 2) rows of links it may know."""
-    pairs = torch.as_tensor(target_edges, dtype=torch.long)
-    return KnownPairs.from_pairs(pairs, graph.num_nodes, graph.num_left, directed=graph.directed)
-
-
-def with_leaks_allowed(split: Split, why: str) -> Split:
-    """The same split with leaks that are known and meant, in words."""
-    return replace(split, leaks=why)
-
-
-def _of_rows(
-    graph: Graph,
-    parts: tuple[Rows, Rows, Rows],
-    *,
-    protocol: str,
-    seed: int,
-    negatives: tuple[Pairs, Pairs],
-    test_messages: Rows,
-    words: str,
-) -> Split:
-    train, valid, test = parts
-    return Split(
-        graph=graph,
-        protocol=protocol,
-        seed=seed,
-        train_targets=graph.edges[train],
-        valid_targets=graph.edges[valid],
-        test_targets=graph.edges[test],
-        train_messages=train,
-        valid_messages=train,
-        test_messages=test_messages,
-        known_in_training=train,
-        valid_negatives=negatives[1],
-        test_negatives=negatives[0],
         words=words,
     )
 
@@ -414,8 +405,8 @@ def _edge_rows(graph: Graph, parts: Parts, part: str) -> Rows:
     if (rows < 0).any():
         a, b = pairs[np.flatnonzero(rows < 0)[0]]
         raise InputError(
-            f"the part '{part}' has {counted(int((rows < 0).sum()), 'link')} that the graph does not have "
-            f"(first: {graph.ids[int(a)]!r} - {graph.ids[int(b)]!r}); the graph needs all parts' links"
+            f"the part '{part}' has {counted(int((rows < 0).sum()), 'edge')} that the graph does not have "
+            f"(first: {graph.ids[int(a)]!r} - {graph.ids[int(b)]!r}); the graph needs all parts' edges"
         )
     return rows
 
@@ -423,21 +414,21 @@ def _edge_rows(graph: Graph, parts: Parts, part: str) -> Rows:
 def _check_shares(valid_share: float, test_share: float) -> None:
     if min(valid_share, test_share) < 0 or valid_share + test_share >= 1:
         raise InputError(
-            "'valid_share' and 'test_share' need to be positive and to leave links for training "
+            "'valid_share' and 'test_share' need to be positive and to leave edges for training "
             f"(got {valid_share} and {test_share})"
         )
 
 
 def _refuse_few(count: int) -> None:
-    if count < MINIMUM_LINKS:
+    if count < MINIMUM_EDGES:
         raise InputError(
-            f"the graph has {counted(count, 'link')} between different nodes; at least {MINIMUM_LINKS} are needed "
-            "to hold some out (add links, or merge graphs)"
+            f"the graph has {counted(count, 'edge')} between different nodes; at least {MINIMUM_EDGES} are needed "
+            "to hold some out (add edges, or merge graphs)"
         )
 
 
-def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> tuple[Rows, Rows, Rows]:
-    """Shuffled places of training, validation and test links; a link and its reverse go together."""
+def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> Parts:
+    """Training, validation and test edges at random; an edge and its reverse go together."""
     low, high = graph.edges.min(axis=1), graph.edges.max(axis=1)
     _, pair = np.unique(low * graph.num_nodes + high, return_inverse=True)
     count = int(pair.max()) + 1 if pair.size else 0
@@ -448,11 +439,12 @@ def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> t
     place = np.random.default_rng(named_seed(seed, "split")).permutation(count)[pair]
     test = np.flatnonzero(place < num_test)
     valid = np.flatnonzero((place >= num_test) & (place < num_test + num_valid))
-    return np.flatnonzero(place >= num_test + num_valid), valid, test
+    train = np.flatnonzero(place >= num_test + num_valid)
+    return Parts(graph.edges[train], graph.edges[valid], graph.edges[test])
 
 
-def _non_links(graph: Graph, seed: int, num_test: int, num_valid: int) -> tuple[Pairs, Pairs]:
-    """Disjoint test and validation non-links; where a graph has too few, half of them serve the test."""
+def _draw_negatives(graph: Graph, seed: int, num_test: int, num_valid: int) -> tuple[Pairs, Pairs]:
+    """Disjoint test and validation negatives; where a graph has too few, half of them serve the test."""
     generator = torch.Generator().manual_seed(named_seed(seed, "evaluation_negatives"))
     pairs = distinct_pairs(known_pairs(graph, graph.edges), num_test + num_valid, generator).numpy()
     if len(pairs) < num_test + num_valid:

@@ -14,13 +14,7 @@ from yinyan.errors import TrainingError
 from yinyan.native import graph_kernels
 from yinyan.randomness import uniform_nodes
 
-__all__ = [
-    "KnownPairs",
-    "Sampler",
-    "distinct_pairs",
-    "draw_pairs",
-    "unknown_pairs",
-]
+__all__ = ["KnownPairs", "Sampler", "distinct_pairs", "draw_pairs", "unknown_pairs"]
 
 Sampler = Literal["global", "source", "blocks"]
 Draw = Callable[[int, int, torch.Generator, torch.device], Tensor]  # so many nodes, how many, from where, to where
