@@ -652,6 +652,11 @@ class LinkPredictor:
         list of float
             `num_steps` + 1 values.
 
+        Raises
+        ------
+        InputError
+            If `num_steps` is negative or no integer.
+
         Examples
         --------
         >>> len(model.energy_trace(3))

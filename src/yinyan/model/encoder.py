@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.errors import SettingsError
+from yinyan.errors import InputError, SettingsError
 from yinyan.model.descent import descend, one_layer
 from yinyan.model.energy import EnergyTerms, backtracked_step_size, energy, safe_step_size
 from yinyan.model.layer import Layer
@@ -263,10 +263,13 @@ class Encoder(NodeEncoder):
         num_steps: int | None = None,
     ) -> list[float]:
         """E(Y(t)) for t = 0..T."""
+        count = self.settings.num_steps if num_steps is None else num_steps
+        if not isinstance(count, int) or count < 0:
+            raise InputError(f"'num_steps' needs to be an integer from 0 on (got {count!r}; None is the model's own)")
         terms = self.terms(messages, negatives)
         f = y = self.base(features, terms)
         trace = [float(energy(y, f, terms))]
-        for _ in range(self.settings.num_steps if num_steps is None else num_steps):
+        for _ in range(count):
             y, _ = one_layer(y, f, terms, self.step_size(y, f, terms))
             trace.append(float(energy(y, f, terms)))
         return trace
