@@ -7,9 +7,7 @@ from torch import Tensor, nn
 
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
-from yinyan.model.encoder import BaseModel, NodeEncoder
-from yinyan.model.messages import MessageGraph
-from yinyan.model.operators import SparseMatrix
+from yinyan.model.encoder import BaseModel, EncoderInput, NodeEncoder
 from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
 from yinyan.randomness import dropout
@@ -31,23 +29,15 @@ class LinearPropagation(NodeEncoder):
         self.mix = nn.Parameter(torch.full((settings.num_steps,), 1.0 / max(1, settings.num_steps)))
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else nn.Identity()
 
-    def forward(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        drops: torch.Generator | None = None,
-        hidden: Tensor | None = None,
-    ) -> Tensor:
+    def embeddings(self, given: EncoderInput) -> Tensor:
         """(n, hidden) embeddings."""
-        x = self.base(features, None, drops)
-        links, loop = messages.adjacency(hidden)
+        x = self.base(given.features, None, given.drops)
+        links, loop = given.messages.adjacency(given.hidden)
         y = torch.zeros_like(x)
         for share in self.mix:
             x = links.product(x) + loop * x
             y = y + share * x
-        return dropout(self.norm(y), self.settings.dropout, drops)
+        return dropout(self.norm(y), self.settings.dropout, given.drops)
 
 
 def gae(task: Task) -> Outcome:

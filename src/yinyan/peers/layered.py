@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from yinyan.errors import MissingExtraError
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
-from yinyan.model.encoder import BaseModel, NodeEncoder
+from yinyan.model.encoder import BaseModel, EncoderInput, NodeEncoder
 from yinyan.model.messages import MessageGraph
-from yinyan.model.operators import SparseMatrix
 from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, merged, trained
 from yinyan.randomness import dropout
@@ -45,17 +44,10 @@ class Layered(NodeEncoder):
         """The visible links in the form that the layers read."""
         raise NotImplementedError
 
-    def forward(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        drops: torch.Generator | None = None,
-        hidden: Tensor | None = None,
-    ) -> Tensor:
-        """(n, hidden) embeddings; `drops` drives dropout."""
-        y = self.stacked(self.base(features, None, drops), self.links(messages, hidden, negatives), drops)
+    def embeddings(self, given: EncoderInput) -> Tensor:
+        """(n, hidden) embeddings."""
+        links = self.links(given.messages, given.hidden, given.negatives)
+        y = self.stacked(self.base(given.features, None, given.drops), links, given.drops)
         return y if self.norm is None else self.norm(y)
 
     def stacked(self, f: Tensor, links: Any, drops: torch.Generator | None) -> Tensor:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from yinyan.errors import DivergedError, TrainingError
 from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
+from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
@@ -163,8 +164,8 @@ def _descend(tools: _Tools, loss: Tensor, rate: float) -> None:
 def _validate(
     model: Model, data: TrainingData, record: EpochRecord, settings: TrainingSettings, streams: Streams
 ) -> EpochRecord:
-    negatives, messages = streams["message_negatives"], data.valid_messages
-    y, energies = model.encoder.watched(data.features, messages, negatives=negatives)
+    messages = data.valid_messages
+    y, energies = model.encoder.watched(EncoderInput(data.features, messages, streams["message_negatives"]))
     if settings.refuse_runaway:
         refuse_divergence(energies)
     positive, negative = (score_pairs(model, y, messages, pairs) for pairs in (data.valid_links, data.valid_non_links))
