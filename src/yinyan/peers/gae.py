@@ -5,13 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from yinyan.graph import Graph
-from yinyan.model.decoder import build_decoder
 from yinyan.model.encoder import BaseModel, EncoderInput, NodeEncoder
-from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
+from yinyan.peers.layered import builder
 from yinyan.randomness import dropout
-from yinyan.settings import EncoderSettings, Settings
+from yinyan.settings import EncoderSettings
 
 __all__ = ["LinearPropagation", "gae", "optimised_gae"]
 
@@ -46,7 +44,7 @@ def gae(task: Task) -> Outcome:
         "encoder": {"num_steps": 1, "output_norm": False, "dropout": 0.1},
         "decoder": {"depth": 3, "norm": True, "dropout": 0.1},
     }
-    return trained(task, _build, own)
+    return trained(task, builder(LinearPropagation), own)
 
 
 def optimised_gae(task: Task) -> Outcome:
@@ -58,10 +56,4 @@ def optimised_gae(task: Task) -> Outcome:
         "encoder": {"num_steps": 2, "output_norm": False, "dropout": 0.3},
         "decoder": {"depth": 4, "residual": True, "norm": True, "dropout": 0.3},
     }
-    return trained(task, _build, own)
-
-
-def _build(settings: Settings, graph: Graph) -> Model:
-    num_features = 0 if graph.features is None else graph.features.shape[1]
-    encoder = LinearPropagation(settings.encoder, graph.num_nodes, num_features)
-    return Model(encoder, build_decoder(settings.decoder, settings.encoder.hidden_size, directed=graph.directed))
+    return trained(task, builder(LinearPropagation), own)

@@ -33,11 +33,13 @@ class Layered(NodeEncoder):
         super().__init__()
         self.settings = settings
         self.base = BaseModel(settings, num_nodes, num_features)
-        self.layers = nn.ModuleList(self.layer(number) for number in range(1, settings.num_steps + 1))
+        self.layers = nn.ModuleList(
+            self.layer(number, settings.hidden_size) for number in range(1, settings.num_steps + 1)
+        )
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
 
-    def layer(self, number: int) -> nn.Module:
-        """The layer of a number from 1 to T: a module of (n, hidden) rows and links."""
+    def layer(self, number: int, size: int) -> nn.Module:
+        """The layer of a number from 1 to T: a module of (n, size) rows and links."""
         raise NotImplementedError
 
     def links(self, messages: MessageGraph, hidden: Tensor | None, negatives: torch.Generator | None) -> Any:
@@ -73,7 +75,7 @@ def layered(task: Task, kind: type[Layered], own: Mapping[str, Any], fixed: Mapp
     return trained(task, builder(kind), merged(suited, {"encoder": own}), fixed={"encoder": fixed})
 
 
-def builder(kind: type[Layered]) -> Callable[[Settings, Graph], Model]:
+def builder(kind: Callable[[EncoderSettings, int, int], NodeEncoder]) -> Callable[[Settings, Graph], Model]:
     """How to make a model of an encoder of this kind and the decoder of the settings."""
 
     def build(settings: Settings, graph: Graph) -> Model:
