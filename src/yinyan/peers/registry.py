@@ -97,7 +97,7 @@ def method(name: str) -> Method:
         raise SettingsError(f"there is no method {name!r} (nearest: {near!r}; all: {', '.join(METHODS)})")
     module, _, function = METHODS[name].home.partition(":")
     found = getattr(import_module(f"yinyan.peers.{module}"), function)
-    return _heuristic(found) if METHODS[name].family == "heuristic" else found  # type: ignore[no-any-return]
+    return _heuristic(found) if METHODS[name].family == "heuristic" else found
 
 
 def _heuristic(score: Callable[[Graph, Pairs], Scores]) -> Method:
