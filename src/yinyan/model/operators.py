@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -25,14 +25,6 @@ __all__ = [
 
 
 _Movable = TypeVar("_Movable")
-
-
-class Operator(Protocol):
-    """A constant symmetric n × n matrix."""
-
-    def product(self, y: Tensor, /) -> Tensor:
-        """S Y, differentiable in Y."""
-        ...
 
 
 def inverse_or_zero(x: Tensor) -> Tensor:
@@ -121,6 +113,9 @@ class LowRankOperator:
     def product(self, y: Tensor) -> Tensor:
         """S Y, differentiable in Y."""
         return self.diagonal[:, None] * y + self.factors @ (self.core @ (self.factors.T @ y))
+
+
+Operator = SymmetricOperator | LowRankOperator  # a constant symmetric n × n matrix
 
 
 def row_dots(a: Tensor, b: Tensor) -> Tensor:

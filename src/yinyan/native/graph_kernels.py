@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from yinyan.native.compiling import CompilationError, compiled
+from yinyan.native.compiling import CompilationError, compiled, pointers
 from yinyan.native.ranges import equal_parts, row_ranges, run_all, run_ranges, split_evenly
 
 __all__ = [
@@ -56,9 +56,7 @@ class Csr(NamedTuple):
 
 class _Matrix(ctypes.Structure):
     _fields_ = (
-        ("indptr", ctypes.c_void_p),
-        ("columns", ctypes.c_void_p),
-        ("values", ctypes.c_void_p),
+        *pointers("indptr", "columns", "values"),
         ("factor", ctypes.c_float),
         ("last", ctypes.c_int32),
     )
@@ -67,22 +65,13 @@ class _Matrix(ctypes.Structure):
 class _Layer(ctypes.Structure):
     _fields_ = (
         ("size", ctypes.c_int64),
-        ("x", ctypes.c_void_p),
-        ("own", ctypes.c_void_p),
-        ("base", ctypes.c_void_p),
-        ("f", ctypes.c_void_p),
-        ("gathered", ctypes.c_void_p),
+        *pointers("x", "own", "base", "f", "gathered"),
         ("gathering", ctypes.c_int64),
         ("matrices", ctypes.POINTER(_Matrix)),
         ("num_matrices", ctypes.c_int64),
-        ("other", ctypes.c_void_p),
-        ("left", ctypes.c_void_p),
-        ("right", ctypes.c_void_p),
+        *pointers("other", "left", "right"),
         ("rank", ctypes.c_int64),
-        ("out", ctypes.c_void_p),
-        ("part", ctypes.c_void_p),
-        ("row_dots", ctypes.c_void_p),
-        ("next_left", ctypes.c_void_p),
+        *pointers("out", "part", "row_dots", "next_left"),
         ("next_rank", ctypes.c_int64),
     )
 
