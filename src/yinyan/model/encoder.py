@@ -58,19 +58,15 @@ class BaseModel(nn.Module):
         features: Tensor | SparseMatrix | None,
         terms: EnergyTerms | None,
         generator: torch.Generator | None = None,
-        rows: Tensor | None = None,
     ) -> Tensor:
-        """(n, hidden); `generator` drives dropout, and its absence means inference; only `sign_hops` need `terms`.
-
-        With `rows`, `features` and the result hold these nodes only.
-        """
+        """(n, hidden); `generator` drives dropout, and its absence means inference; only `sign_hops` need `terms`."""
         rate = self.settings.feature_dropout
         blocks: list[Tensor] = []
         if self.feature_weight is not None:
             blocks = _project(features, self.feature_weight, rate, generator)
         if self.table is not None and self.table_weight is not None:
-            table = self.table if rows is None else self.table.index_select(0, rows)
-            more = _project(table, self.table_weight, rate if self.settings.inputs == "random" else 0.0, generator)
+            own_rate = rate if self.settings.inputs == "random" else 0.0
+            more = _project(self.table, self.table_weight, own_rate, generator)
             blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
         if self.settings.node_dropout and generator is not None:
             heard = dropout(torch.ones_like(blocks[0][:, :1]), self.settings.node_dropout, generator)
