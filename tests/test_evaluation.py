@@ -17,7 +17,6 @@ from yinyan.errors import InputError, LeakError, SettingsError
 from yinyan.evaluation import (
     PROTOCOLS,
     Evaluation,
-    Protocol,
     Ranking,
     SeedResult,
     evaluate,
@@ -311,13 +310,6 @@ class TestWords:
         assert negatives_in_words(split) == f"{len(split.test_targets)} shared negatives"
         own = make_split(stand_in("heart-citeseer"), "official", 0)
         assert negatives_in_words(own) == "25 own negatives per link"
-
-    @pytest.mark.parametrize(
-        ("seeds", "words"), [((3,), "seed 3"), ((2, 3, 4), "seeds 2-4"), ((0, 2), "seeds 0, 2"), ((1, 0), "seeds 1, 0")]
-    )
-    def test_a_protocol_in_full(self, seeds: tuple[int, ...], words: str) -> None:
-        told = str(Protocol("cora", "clean", "1,055 shared negatives", "hits@100", seeds))
-        assert told == f"cora / clean / 1,055 shared negatives / hits@100 / {words}"
 
     def test_mean_and_spread(self) -> None:
         assert mean_and_spread([0.5]) == "0.5000"

@@ -641,6 +641,9 @@ def test_the_energy_falls_with_safe_steps() -> None:
     longer = model.energy_trace(num_steps=10)
     assert len(longer) == 11
     assert all(after < before for before, after in zip(longer, longer[1:], strict=False))
+    for wrong in (-1, 2.5):
+        with pytest.raises(InputError, match="'num_steps' needs to be an integer from 0 on"):
+            model.energy_trace(wrong)  # type: ignore[arg-type]
 
 
 def test_a_split_that_leaks_is_refused_before_training() -> None:

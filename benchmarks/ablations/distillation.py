@@ -31,7 +31,8 @@ from yinyan.model.tensors import feature_tensor
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training.defaults import ground
-from yinyan.training.fit import Hooks, fit_model
+from yinyan.training.fit import fit_model
+from yinyan.training.hooks import Hooks
 
 CPU = torch.device("cpu")
 APART = 1000  # between the seeds of teachers

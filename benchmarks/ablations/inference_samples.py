@@ -24,7 +24,8 @@ from yinyan.model.scoring import score_pairs
 from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.splits import Split
 from yinyan.training.defaults import ground
-from yinyan.training.fit import Hooks, fit_model
+from yinyan.training.fit import fit_model
+from yinyan.training.hooks import Hooks
 
 CPU = torch.device("cpu")
 SAMPLES = (1, 4, 16)

@@ -19,8 +19,8 @@ from torch import Tensor
 from lib.graphs import Synthetic, drawn
 from yinyan import Graph, LinkPredictor
 from yinyan.model.decoder import Decoder, build_decoder
-from yinyan.model.embedding import embed_all
 from yinyan.model.encoder import Encoder
+from yinyan.model.inference import embed_all
 from yinyan.model.messages import MessageGraph
 from yinyan.settings import Settings
 from yinyan.training.node_order import local_order

@@ -5,7 +5,7 @@ python benchmarks/speed/large_graphs.py train --steps 5   # PPA's size: 576,000 
 python benchmarks/speed/large_graphs.py train             # a whole epoch: hours on two cores
 python benchmarks/speed/large_graphs.py embed --nodes 29000 --links 306000 --json
 
-embed    The embeddings of all nodes without gradients by yinyan.model.embedding.embed_all, from random features of 128
+embed    The embeddings of all nodes without gradients by yinyan.model.inference.embed_all, from random features of 128
          columns, with one sampled negative graph: drawn, built and used as in a trained model's last pass; --half keeps
          layers and embeddings in bfloat16. `seconds` counts from the features
          and the built message graph to the embeddings; building that graph from pairs is `build_seconds`.
@@ -39,8 +39,8 @@ from lib import common
 from lib.graphs import synthetic
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
-from yinyan.model.embedding import embed_all
 from yinyan.model.encoder import Encoder
+from yinyan.model.inference import embed_all
 from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import Model
 from yinyan.native.allocation import held_memory

@@ -5,7 +5,7 @@ python benchmarks/speed/live_updates.py --json --picture live-updates.png
 python benchmarks/speed/live_updates.py --tolerance 1e-4   # as in the service: rows_reached moved by more
 
 Random new links are added one at a time to yinyan.live.embeddings.LiveEmbeddings, which computes the rows that a change
-reaches; the median and the slowest tenth of 40 are set against yinyan.model.embedding.embed_all in the same run, with
+reaches; the median and the slowest tenth of 40 are set against yinyan.model.inference.embed_all in the same run, with
 expected and with sampled negatives, for two and three layers.
 """
 
@@ -19,8 +19,8 @@ import _path  # noqa: F401
 from lib import common
 from lib.graphs import synthetic
 from yinyan.live.embeddings import LiveEmbeddings
-from yinyan.model.embedding import embed_all
 from yinyan.model.encoder import Encoder
+from yinyan.model.inference import embed_all
 from yinyan.model.messages import MessageGraph
 from yinyan.sampling import distinct_pairs
 from yinyan.settings import EncoderSettings

@@ -32,7 +32,8 @@ import torch
 from yinyan.graph import Graph
 from yinyan.splits import holdout_split
 from yinyan.training.defaults import suggest
-from yinyan.training.fit import Hooks, fit_model
+from yinyan.training.fit import fit_model
+from yinyan.training.hooks import Hooks
 from yinyan.training.memory import estimate
 
 TOLERANCE = 0.3

@@ -17,8 +17,8 @@ import _path  # noqa: F401
 from lib import common
 from lib.graphs import in_local_order, synthetic
 from yinyan.model.decoder import build_decoder
-from yinyan.model.embedding import embed_all
 from yinyan.model.encoder import Encoder
+from yinyan.model.inference import embed_all
 from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import decode
 from yinyan.native.allocation import held_memory

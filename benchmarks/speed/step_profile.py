@@ -84,6 +84,7 @@ def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
         return torch.no_grad()(task)
 
     times = common.Times()
+    backward = graph_kernels.Beside(layer.own, layer.base, gathered=cotangent, gathering="store", other=x)
     tasks = {
         "a step": step,
         "  degrees and values of the links": lambda: messages.terms(
@@ -96,9 +97,7 @@ def measure(num_nodes: int, num_links: int, size: int) -> common.Times:
         "  the linear layer of f": lambda: encoder.base(x, None),
         "  a layer's links, forward": lambda: graph_kernels.layer(f, out, matrices[:1]),
         "  a layer's non-links, forward": lambda: graph_kernels.layer(f, out, matrices[1:]),
-        "  a layer, backward": lambda: graph_kernels.layer(
-            f, out, matrices, own=layer.own, base=layer.base, gathered=cotangent, gathering="store", other=x
-        ),
+        "  a layer, backward": lambda: graph_kernels.layer(f, out, matrices, backward),
         "a layer's links in the order given": lambda: graph_kernels.layer(f, out, [as_given]),
         "a layer's non-links drawn globally": lambda: graph_kernels.layer(f, out, [strewn]),
     }

@@ -29,7 +29,6 @@ __all__ = [
     "BESIDE",
     "PROTOCOLS",
     "Evaluation",
-    "Protocol",
     "Ranking",
     "SeedResult",
     "evaluate",
@@ -54,20 +53,6 @@ PROTOCOLS = {
 BESIDE = ("cn", "aa", "ra")  # heuristics that are measured with every model
 
 Scores = NDArray[np.floating[Any]]
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """What a figure is a figure of."""
-
-    data: str
-    split: str
-    negatives: str
-    metric: str
-    seeds: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"{self.data} / {self.split} / {self.negatives} / {self.metric} / {_seeds_in_words(self.seeds)}"
 
 
 def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
@@ -372,11 +357,3 @@ def _overrides(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The settings that a predictor was given, as peers take them."""
     given = {group: params[group] or {} for group in GROUPS}
     return {group: dict(v) if isinstance(v, Mapping) else dict(vars(v)) for group, v in given.items()}
-
-
-def _seeds_in_words(seeds: tuple[int, ...]) -> str:
-    if len(seeds) == 1:
-        return f"seed {seeds[0]}"
-    if seeds == tuple(range(seeds[0], seeds[0] + len(seeds))):
-        return f"seeds {seeds[0]}-{seeds[-1]}"
-    return "seeds " + ", ".join(map(str, seeds))

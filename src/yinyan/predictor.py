@@ -16,6 +16,7 @@ from yinyan.errors import InputError, NotFittedError, SettingsError
 from yinyan.graph import Graph
 from yinyan.live.new_nodes import extend
 from yinyan.model.calibration import BASE_RATE, Method
+from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import Fitted
 from yinyan.model.tensors import pick_device
 from yinyan.randomness import Streams
@@ -657,6 +658,11 @@ class LinkPredictor:
         list of float
             `num_steps` + 1 values.
 
+        Raises
+        ------
+        InputError
+            If `num_steps` is negative or no integer.
+
         Examples
         --------
         >>> len(model.energy_trace(3))
@@ -664,7 +670,7 @@ class LinkPredictor:
         """
         encoder, features, messages, seed = self._questions.evidence()
         negatives = Streams.fresh(seed, "inference/0", messages.pairs.device)
-        return encoder.energy_trace(features, messages, negatives=negatives, num_steps=num_steps)
+        return encoder.energy_trace(EncoderInput(features, messages, negatives), num_steps)
 
     def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
         """The stored vectors of nodes, with columns as those of `embeddings_`.

@@ -59,71 +59,58 @@ class EncoderSettings(_Checked):
     3
     """
 
+    # works for every graph; `defaults` narrows it where the features suffice
     inputs: Literal["features", "embeddings", "both", "random"] = _option(
         "both", "inputs of the base model f: node features, learned embeddings, both, or random features"
-    )  # works for every graph; `defaults` narrows it where the features suffice
-    hidden_size: int = _option(
-        256, "dimensions of f and of the embeddings", low=1
-    )  # time grows with its square in the decoder
-    embedding_size: int = _option(
-        64, "dimensions of learned or random input embeddings", low=1
-    )  # small beside features
+    )
+    # time grows with its square in the decoder
+    hidden_size: int = _option(256, "dimensions of f and of the embeddings", low=1)
+    # small beside features
+    embedding_size: int = _option(64, "dimensions of learned or random input embeddings", low=1)
     num_layers: int = _option(1, "number of layers of the base model f", low=1)  # a linear f overfits least
     base_norm: bool = _option(False, "batch normalisation of the hidden layers of f")  # a linear f has none
-    sign_hops: int = _option(
-        0, "number of neighbourhood powers as inputs of f (SIGN features)", low=0
-    )  # the steps do this already
-    num_steps: int = _option(
-        4, "number of propagation steps (graph layers, T); 0 ignores the graph", low=0
-    )  # reaches four hops
+    # the steps do this already
+    sign_hops: int = _option(0, "number of neighbourhood powers as inputs of f (SIGN features)", low=0)
+    # reaches four hops
+    num_steps: int = _option(4, "number of propagation steps (graph layers, T); 0 ignores the graph", low=0)
+    # below the bound of 'safe' for these weights
     step_size: float | Literal["safe"] = _option(
         0.3, "step size of the descent, or 'safe' for guaranteed descent", above=0
-    )  # below the bound of 'safe' for these weights
+    )
     anchoring: float = _option(0.5, "weight of the pull towards f (lambda_0)", low=0)  # keeps a node's own features
-    attraction: float = _option(
-        1.0, "weight of the pull between the ends of edges (lambda)", low=0
-    )  # fixes the scale of the others
-    repulsion: float = _option(
-        0.3, "weight of the push between the ends of negatives (lambda_K)", low=0
-    )  # more can diverge
+    # fixes the scale of the others
+    attraction: float = _option(1.0, "weight of the pull between the ends of edges (lambda)", low=0)
+    # more can diverge
+    repulsion: float = _option(0.3, "weight of the push between the ends of negatives (lambda_K)", low=0)
+    # starts at `repulsion`; sigmoid is the paper's, and caps it at 1
     learn_repulsion: Literal["no", "softplus", "sigmoid"] = _option(
         "softplus", "function through which one repulsion per negative graph is learned, or 'no'"
-    )  # starts at `repulsion`; sigmoid is the paper's, and caps it at 1
-    num_negatives: int = _option(
-        1, "number of negative graphs (K); 0 for none", low=0
-    )  # more graphs, less noise, more time
+    )
+    # more graphs, less noise, more time
+    num_negatives: int = _option(1, "number of negative graphs (K); 0 for none", low=0)
+    # the loss uses global negatives too; blocks are global ones with faster memory access
     sampler: Literal["global", "source", "blocks"] = _option(
         "global", "sampler of negatives: both ends random (global), one end kept (source), or random blocks of nodes"
-    )  # the loss uses global negatives too; blocks are global ones with faster memory access
-    expected_negatives: bool = _option(
-        True, "use the mean of all negative graphs instead of samples"
-    )  # deterministic, and free
-    margin: float | None = _option(
-        None, "bound of the repulsion energy per negative (gamma), or none", low=0
-    )  # as the paper ran
+    )
+    # deterministic, and free
+    expected_negatives: bool = _option(True, "use the mean of all negative graphs instead of samples")
+    # as the paper ran
+    margin: float | None = _option(None, "bound of the repulsion energy per negative (gamma), or none", low=0)
     self_loops: bool = _option(False, "add a self loop to every node of the message graph")  # anchoring does its work
-    feature_dropout: float = _option(
-        0.7, "dropout rate of the inputs of f", low=0, high=0.99
-    )  # bag-of-words overfit fast
-    node_dropout: float = _option(
-        0.0,
-        "share of nodes whose inputs are dropped in a training step",
-        low=0,
-        high=0.99,
-    )  # against embeddings that memorise their edges; features differ less from node to node
+    # bag-of-words overfit fast
+    feature_dropout: float = _option(0.7, "dropout rate of the inputs of f", low=0, high=0.99)
+    # against embeddings that memorise their edges; features differ less from node to node
+    node_dropout: float = _option(0.0, "share of nodes whose inputs are dropped in a training step", low=0, high=0.99)
     dropout: float = _option(0.5, "dropout rate of the output of f", low=0, high=0.99)  # never inside the descent
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
-    sketch_size: int = _option(
-        0,
-        "dimensions of structural sketches (common-neighbour estimates); 0 for none",
-        low=0,
-    )  # structure at node-wise cost, for three more rows of that size per node
+    # structure at node-wise cost, for three more rows of that size per node
+    sketch_size: int = _option(0, "dimensions of structural sketches (common-neighbour estimates); 0 for none", low=0)
+    # half the bytes to move, for two digits of precision
     storage: Literal["float32", "bfloat16"] = _option(
         "float32", "number type of stored layers; sums are always float32"
-    )  # half the bytes to move, for two digits of precision
-    recompute: bool = _option(
-        False, "recompute the layers in the backward pass, to save memory"
-    )  # for graphs that would not fit otherwise
+    )
+    # for graphs that would not fit otherwise
+    recompute: bool = _option(False, "recompute the layers in the backward pass, to save memory")
 
 
 @dataclass(frozen=True)
@@ -142,19 +129,18 @@ class DecoderSettings(_Checked):
     'dot'
     """
 
+    # dot suits plain MIPS
     kind: Literal["hadamard", "dot", "distance"] = _option(
         "hadamard", "decoder: the function of two embeddings that scores a pair"
-    )  # dot suits plain MIPS
+    )
     depth: int = _option(2, "number of layers of the Hadamard MLP", low=1)  # one hidden layer: enough for small graphs
     width: int = _option(256, "dimensions of the hidden layers of the Hadamard MLP", low=1)  # as wide as the embeddings
     residual: bool = _option(False, "residual connections in the Hadamard MLP")  # for depths of three and more
     norm: bool = _option(False, "layer normalisation in the Hadamard MLP")  # the size of y_i * y_j carries information
-    dropout: float = _option(
-        0.5, "dropout rate of the Hadamard MLP", low=0, high=0.99
-    )  # a few thousand edges overfit it
-    directed_maps: bool = _option(
-        True, "separate linear maps of source and target in a directed graph"
-    )  # otherwise a->b and b->a score alike
+    # a few thousand edges overfit it
+    dropout: float = _option(0.5, "dropout rate of the Hadamard MLP", low=0, high=0.99)
+    # otherwise a->b and b->a score alike
+    directed_maps: bool = _option(True, "separate linear maps of source and target in a directed graph")
     allow_symmetric: bool = _option(False, "allow a symmetric decoder for a directed graph")  # must be asked for
 
 
@@ -182,45 +168,43 @@ class TrainingSettings(_Checked):
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "schedule of the learning rate")  # ends calm
     warmup: float = _option(0.05, "share of the steps with a rising learning rate", low=0, high=1)  # deep decoders
     clip_norm: float = _option(1.0, "maximum gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
+    # smooths the choice of the best epoch
     averaging: float = _option(
         0.98, "decay of the running average of the weights; 0 for no average", low=0, high=0.9999
-    )  # smooths the choice of the best epoch
+    )
+    # a calibrated log-loss
     loss: Literal["paper", "squared", "auc", "hinge", "logrank", "infonce", "hardest"] = _option(
         "paper", "training loss"
-    )  # a calibrated log-loss
-    loss_negatives: int = _option(
-        3, "negatives per target edge in the loss", low=1
-    )  # steadier gradients at little cost
+    )
+    # steadier gradients at little cost
+    loss_negatives: int = _option(3, "negatives per target edge in the loss", low=1)
+    # as in the evaluation
     loss_sampler: Literal["global", "source"] = _option(
         "global", "sampler of the loss's negatives: both ends random (global) or one end kept (source)"
-    )  # as in the evaluation
-    mask_targets: bool = _option(
-        True, "hide the target edges of a step from its message graph"
-    )  # else the model learns to copy its input
-    valid_share: float = _option(
-        0.1, "share of edges that fit holds out for validation", above=0, high=0.5
-    )  # clean's 10 %
+    )
+    # else the model learns to copy its input
+    mask_targets: bool = _option(True, "hide the target edges of a step from its message graph")
+    # clean's 10 %
+    valid_share: float = _option(0.1, "share of edges that fit holds out for validation", above=0, high=0.5)
     valid_negatives: int = _option(20_000, "number of negatives for validation", low=1)  # few make the best epoch luck
+    # two metrics together wobble less than one
     selection: Literal["balanced", "hits@20", "hits@50", "hits@100", "mrr", "auc"] = _option(
         "balanced", "validation metric for the best epoch: Hits@10% plus AUC (balanced), or one metric"
-    )  # two metrics together wobble less than one
-    keep: Literal["best", "last"] = _option(
-        "best", "weights to keep: of the best validation or of the last step"
-    )  # the last is for comparison
+    )
+    # the last is for comparison
+    keep: Literal["best", "last"] = _option("best", "weights to keep: of the best validation or of the last step")
     evaluate_every: int = _option(3, "number of epochs between validations", low=1)  # averaged weights move slowly
-    patience: int = _option(
-        20, "number of validations without progress before stopping; 0 for never", low=0
-    )  # a third of the epochs
+    # a third of the epochs
+    patience: int = _option(20, "number of validations without progress before stopping; 0 for never", low=0)
+    # finding an order takes seconds; `defaults` asks for it where it pays
     node_order: Literal["given", "local"] = _option(
         "given", "order of nodes in memory during training: as given, or neighbours near each other (local)"
-    )  # finding an order takes seconds; `defaults` asks for it where it pays
-    refuse_oversize: bool = _option(
-        True, "refuse a run whose estimated memory exceeds the free memory"
-    )  # better than to be killed half way
+    )
+    # better than to be killed half way
+    refuse_oversize: bool = _option(True, "refuse a run whose estimated memory exceeds the free memory")
     refuse_runaway: bool = _option(True, "stop a run whose layers diverge")  # normalisation would hide it
-    inference_samples: int = _option(
-        1, "number of negative samples averaged at inference", low=1
-    )  # expected negatives need one only
+    # expected negatives need one only
+    inference_samples: int = _option(1, "number of negative samples averaged at inference", low=1)
 
 
 @dataclass(frozen=True)

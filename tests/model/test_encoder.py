@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from yinyan.errors import SettingsError
-from yinyan.model.encoder import Encoder
+from yinyan.model.encoder import Encoder, EncoderInput
 from yinyan.model.energy import layer
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
@@ -381,21 +381,21 @@ class TestEnergyTrace:
     @pytest.mark.parametrize("expected", [True, False])
     def test_falls_with_safe_steps(self, margin: float | None, expected: bool) -> None:
         encoder = build(settings(step_size="safe", margin=margin, expected_negatives=expected, num_steps=6))
-        trace = encoder.energy_trace(features(), messages(), negatives=torch.Generator().manual_seed(0))
+        trace = encoder.energy_trace(EncoderInput(features(), messages(), torch.Generator().manual_seed(0)))
         assert len(trace) == 7
         assert all(after < before for before, after in zip(trace, trace[1:], strict=False))
 
     def test_can_look_further_than_it_steps(self) -> None:
         encoder = build(settings(num_steps=2))
         draws = [torch.Generator().manual_seed(0) for _ in range(2)]
-        short = encoder.energy_trace(features(), messages(), negatives=draws[0])
-        long = encoder.energy_trace(features(), messages(), negatives=draws[1], num_steps=5)
+        short = encoder.energy_trace(EncoderInput(features(), messages(), draws[0]))
+        long = encoder.energy_trace(EncoderInput(features(), messages(), draws[1]), num_steps=5)
         assert (len(short), len(long)) == (3, 6)
         assert long[:3] == short
 
     def test_huge_steps_raise_it(self) -> None:
         encoder = build(settings(step_size=50.0))
-        trace = encoder.energy_trace(features(), messages(), negatives=torch.Generator().manual_seed(0))
+        trace = encoder.energy_trace(EncoderInput(features(), messages(), torch.Generator().manual_seed(0)))
         assert trace[-1] > trace[0]
 
 

@@ -12,6 +12,7 @@ import torch
 
 from yinyan.model.operators import EdgeStructure, csr_product
 from yinyan.native import graph_kernels
+from yinyan.native.graph_kernels import Beside
 
 compiled = pytest.mark.skipif(graph_kernels.library() is None, reason=f"no compiled kernels: {graph_kernels.why_not()}")
 
@@ -113,7 +114,7 @@ class TestKernels:
                 matrix = structure.scaled(torch.ones(len(structure.columns) // 2), torch.rand(3_000).fill_(0.3))
                 out = torch.empty_like(y)
                 csr = graph_kernels.Csr(matrix.indptr, matrix.columns, matrix.values)
-                dots, sums = graph_kernels.layer(y, out, [csr], other=other, next_left=left)
+                dots, sums = graph_kernels.layer(y, out, [csr], Beside(other=other, next_left=left))
                 assert sums is not None
                 torch.testing.assert_close(sums, left.T @ out, rtol=1e-4, atol=1e-3)
                 found.append((out, dots, sums))
@@ -128,10 +129,10 @@ class TestKernels:
         matrix = graph_kernels.Csr(*vars(structure.scaled(None, torch.rand(3_000))).values(), -0.7)
         y, f, own, base = torch.randn(3_000, size), torch.randn(3_000, size), torch.rand(3_000), torch.rand(3_000)
         whole, parts = torch.empty_like(y), torch.empty_like(y)
-        graph_kernels.layer(y, whole, [matrix], own=own, base=base, f=f)
+        graph_kernels.layer(y, whole, [matrix], Beside(own, base, f))
         for first, last in ((0, 100), (100, 2_999), (2_999, 3_000)):
             rows = slice(first, last)
-            graph_kernels.layer(y, parts[rows], [matrix], own=own, base=base, f=f[rows], first_row=first)
+            graph_kernels.layer(y, parts[rows], [matrix], Beside(own, base, f[rows], first_row=first))
         assert torch.equal(whole, parts)
 
     def test_a_view_is_refused(self) -> None:

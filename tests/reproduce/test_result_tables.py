@@ -9,7 +9,7 @@ from small_recipes import TABLE, made_up, table
 
 from yinyan.evaluation import PROTOCOLS
 from yinyan.reproduce import Result
-from yinyan.reproduce.tables import as_json, as_markdown, glance, spread_over_seeds
+from yinyan.reproduce.result_tables import as_json, as_markdown, glance, spread_over_seeds
 
 COMMAND = "yinyan reproduce small"
 

@@ -73,7 +73,7 @@ def reproduce(
     """
     from yinyan.reproduce import Job, kept_results
     from yinyan.reproduce.pages import recipe_list, write_index, write_pages
-    from yinyan.reproduce.tables import spread_over_seeds
+    from yinyan.reproduce.result_tables import spread_over_seeds
 
     job = Job(out / "smoke" if smoke else out, device, threads=1 if workers > 1 else 0, smoke=smoke)
     if list_all:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,18 +23,6 @@ Method = Literal["platt", "isotonic"]
 Floats = NDArray[np.float64]
 
 BASE_RATE = 0.5  # of the calibration: as many links as non-links, whatever was sampled
-
-
-class Calibration(Protocol):
-    """Maps scores to probabilities at base rate 1/2."""
-
-    def probabilities(self, scores: ArrayLike) -> Floats:
-        """P(link | score), where links and non-links are equally frequent."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -67,6 +55,9 @@ class IsotonicCalibration:
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {"method": "isotonic", "knots": list(self.knots), "values": list(self.values)}
+
+
+Calibration = PlattCalibration | IsotonicCalibration  # maps scores to probabilities at base rate 1/2
 
 
 def fit_calibration(positive: ArrayLike, negative: ArrayLike, method: Method) -> Calibration:

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from yinyan.model.energy import EnergyTerms
 from yinyan.model.layer import Layer, layer_pass
 from yinyan.model.operators import SymmetricOperator, row_dots
-from yinyan.native.graph_kernels import Csr
+from yinyan.native.graph_kernels import Beside, Csr
 
 __all__ = ["Gates", "descend", "gated_layer", "one_layer"]
 
@@ -140,9 +140,8 @@ def _bounded_pass(
     if isinstance(first, SymmetricOperator):
         matrices.append(Csr(first.indptr, first.columns, first.values, 0.0))
         parts = [torch.empty_like(x)]
-    dots, _ = layer_pass(
-        x, out, matrices, own=links.diagonal, base=links.base, f=f, other=x, part=parts[0] if parts else None
-    )
+    beside = Beside(links.diagonal, links.base, f, other=x, part=parts[0] if parts else None)
+    dots, _ = layer_pass(x, out, matrices, beside)
     inners = [dot.to(x.dtype) for dot in dots[1:]]
     for graph in terms.negatives[len(parts) :]:
         parts.append(graph.adjacency.product(x))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from yinyan.errors import SettingsError
+from yinyan.errors import InputError, SettingsError
 from yinyan.model.descent import descend, one_layer
 from yinyan.model.energy import EnergyTerms, backtracked_step_size, energy, safe_step_size
 from yinyan.model.layer import Layer
@@ -18,7 +19,7 @@ from yinyan.model.sketches import Sketches
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
 
-__all__ = ["BaseModel", "Encoder", "NodeEncoder"]
+__all__ = ["BaseModel", "Encoder", "EncoderInput", "NodeEncoder"]
 
 _ORTHOGONAL_UP_TO = 200_000  # rows: beyond, a QR factorisation costs more than it brings
 
@@ -57,19 +58,15 @@ class BaseModel(nn.Module):
         features: Tensor | SparseMatrix | None,
         terms: EnergyTerms | None,
         generator: torch.Generator | None = None,
-        rows: Tensor | None = None,
     ) -> Tensor:
-        """(n, hidden); `generator` drives dropout, and its absence means inference; only `sign_hops` need `terms`.
-
-        With `rows`, `features` and the result hold these nodes only.
-        """
+        """(n, hidden); `generator` drives dropout, and its absence means inference; only `sign_hops` need `terms`."""
         rate = self.settings.feature_dropout
         blocks: list[Tensor] = []
         if self.feature_weight is not None:
             blocks = _project(features, self.feature_weight, rate, generator)
         if self.table is not None and self.table_weight is not None:
-            table = self.table if rows is None else self.table.index_select(0, rows)
-            more = _project(table, self.table_weight, rate if self.settings.inputs == "random" else 0.0, generator)
+            own_rate = rate if self.settings.inputs == "random" else 0.0
+            more = _project(self.table, self.table_weight, own_rate, generator)
             blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
         if self.settings.node_dropout and generator is not None:
             heard = dropout(torch.ones_like(blocks[0][:, :1]), self.settings.node_dropout, generator)
@@ -120,10 +117,20 @@ class _NodeNorm(nn.Module):
         return F.batch_norm(x, None, None, self.weight, self.bias, training=True)
 
 
+class EncoderInput(NamedTuple):
+    """What an encoder reads."""
+
+    features: Tensor | SparseMatrix | None
+    messages: MessageGraph
+    negatives: torch.Generator | None = None  # draws the negative graphs
+    drops: torch.Generator | None = None  # drives dropout; none means inference
+    hidden: Tensor | None = None  # (m,) marks message links that are left out
+
+
 class NodeEncoder(nn.Module):
     """What training asks of an encoder: embeddings of all nodes, by messages over the links that are not hidden.
 
-    Ours descends on an energy that can be watched; others have none.
+    A subclass defines `embeddings`. Ours descends on an energy that can be watched; others have none.
     """
 
     def forward(
@@ -136,28 +143,19 @@ class NodeEncoder(nn.Module):
         hidden: Tensor | None = None,
     ) -> Tensor:
         """(n, hidden) embeddings; `negatives` draws the negative graphs, `drops` drives dropout."""
+        return self.embeddings(EncoderInput(features, messages, negatives, drops, hidden))
+
+    def embeddings(self, given: EncoderInput) -> Tensor:
+        """(n, hidden) embeddings; the one method that an encoder defines."""
         raise NotImplementedError
 
-    def energy_trace(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        num_steps: int | None = None,
-    ) -> list[float]:
+    def energy_trace(self, given: EncoderInput, num_steps: int | None = None) -> list[float]:
         """The energy after each layer, where there is one."""
         return []
 
-    def watched(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-    ) -> tuple[Tensor, tuple[float, ...]]:
+    def watched(self, given: EncoderInput) -> tuple[Tensor, tuple[float, ...]]:
         """Embeddings for use, and the energies before and after the layers, where there are any."""
-        return self(features, messages, negatives=negatives), ()
+        return self.embeddings(given), ()
 
     def repulsion(self) -> Tensor:
         """λ_k, where there are any."""
@@ -193,19 +191,11 @@ class Encoder(NodeEncoder):
             return torch.sigmoid(self.repulsion_weight)
         return self.repulsion_weight
 
-    def forward(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        drops: torch.Generator | None = None,
-        hidden: Tensor | None = None,
-    ) -> Tensor:
-        """(n, hidden) embeddings; `negatives` draws the negative graphs, `drops` drives dropout."""
-        terms = self.terms(messages, negatives, hidden)
-        f = self.base(features, terms, drops)
-        return self.with_sketches(self.finish(self._descended(f, terms)), messages, hidden)
+    def embeddings(self, given: EncoderInput) -> Tensor:
+        """(n, hidden) embeddings, with sketches beside them if there are any."""
+        terms = self.terms(given.messages, given.negatives, given.hidden)
+        f = self.base(given.features, terms, given.drops)
+        return self.with_sketches(self.finish(self._descended(f, terms)), given.messages, given.hidden)
 
     def terms(
         self, messages: MessageGraph, negatives: torch.Generator | None, hidden: Tensor | None = None
@@ -239,34 +229,24 @@ class Encoder(NodeEncoder):
         bound = safe_step_size(terms)
         return bound if terms.margin is None else backtracked_step_size(y.detach(), f.detach(), terms, bound)
 
-    def watched(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-    ) -> tuple[Tensor, tuple[float, ...]]:
+    def watched(self, given: EncoderInput) -> tuple[Tensor, tuple[float, ...]]:
         """Embeddings for use, and E(f) and E(Y(T))."""
-        terms = self.terms(messages, negatives)
-        f = self.base(features, terms)
+        terms = self.terms(given.messages, given.negatives)
+        f = self.base(given.features, terms)
         y = self._descended(f, terms)
-        stored = self.with_sketches(self.finish(y), messages)
+        stored = self.with_sketches(self.finish(y), given.messages)
         return stored, (float(energy(f, f, terms)), float(energy(y, f, terms)))
 
     @torch.no_grad()
-    def energy_trace(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        num_steps: int | None = None,
-    ) -> list[float]:
+    def energy_trace(self, given: EncoderInput, num_steps: int | None = None) -> list[float]:
         """E(Y(t)) for t = 0..T."""
-        terms = self.terms(messages, negatives)
-        f = y = self.base(features, terms)
+        count = self.settings.num_steps if num_steps is None else num_steps
+        if not isinstance(count, int) or count < 0:
+            raise InputError(f"'num_steps' needs to be an integer from 0 on (got {count!r}; None is the model's own)")
+        terms = self.terms(given.messages, given.negatives)
+        f = y = self.base(given.features, terms)
         trace = [float(energy(y, f, terms))]
-        for _ in range(self.settings.num_steps if num_steps is None else num_steps):
+        for _ in range(count):
             y, _ = one_layer(y, f, terms, self.step_size(y, f, terms))
             trace.append(float(energy(y, f, terms)))
         return trace

@@ -14,8 +14,8 @@ from yinyan.errors import DivergedError
 from yinyan.graph import Graph
 from yinyan.model.calibration import Calibration
 from yinyan.model.decoder import build_decoder
-from yinyan.model.embedding import embed_all, is_finite
 from yinyan.model.encoder import Encoder
+from yinyan.model.inference import embed_all, is_finite
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 from yinyan.model.scoring import Model

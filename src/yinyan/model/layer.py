@@ -12,7 +12,7 @@ from torch import Tensor
 
 from yinyan.model.energy import EnergyTerms
 from yinyan.model.operators import LowRankOperator, Operator, SymmetricOperator, csr_product, row_dots
-from yinyan.native.graph_kernels import Csr, Gathering, project, suits
+from yinyan.native.graph_kernels import Beside, Csr, Gathering, project, suits
 from yinyan.native.graph_kernels import layer as compiled_layer
 
 __all__ = ["Layer", "diagonals", "layer_pass", "rows_of_layer"]
@@ -75,10 +75,9 @@ class Layer:
 
         Returns the sums of `out` if the next layer needs them (`ahead`).
         """
-        return layer_pass(
-            y, out, self.matrices, own=self.diagonal, base=self.base, f=f, low_rank=self.turned(sums),
-            next_left=self.left if ahead else None, first_row=first_row,
-        )[1]  # fmt: skip
+        next_left, low_rank = self.left if ahead else None, self.turned(sums)
+        beside = Beside(self.diagonal, self.base, f, low_rank=low_rank, next_left=next_left, first_row=first_row)
+        return layer_pass(y, out, self.matrices, beside)[1]
 
     def backward(
         self,
@@ -95,10 +94,11 @@ class Layer:
         Returns the sums of `out` and, with `y`, the gradients of the c_k, (K,) <y, S_k g>, and of C1, (n,) <y_i, g_i>.
         """
         along = None if y is None else torch.empty(g.shape[0], dtype=to_f.dtype, device=g.device)
-        dots, ahead = layer_pass(
-            g, out, self.matrices, own=self.diagonal, base=self.base, gathered=to_f, gathering=gathering, other=y,
-            low_rank=self.turned(sums), along=along, next_left=None if gathering == "join" else self.left,
+        beside = Beside(
+            self.diagonal, self.base, None, to_f, gathering, other=y, low_rank=self.turned(sums), row_dots=along,
+            next_left=None if gathering == "join" else self.left,
         )  # fmt: skip
+        dots, ahead = layer_pass(g, out, self.matrices, beside)
         if along is None:
             return ahead, None, None
         sparse, place, found = iter(dots.unbind()), 0, []
@@ -134,34 +134,18 @@ def rows_of_layer(
     ends = torch.arange(rows.numel() + 1, dtype=torch.int32)
     itself = Csr(ends, rows.int(), own[:, 0])  # C1 as a matrix, since its rows are not where those of `out` are
     out = torch.empty_like(f)
-    layer_pass(y, out, [itself, *matrices], base=base, f=f, low_rank=low_rank)
+    layer_pass(y, out, [itself, *matrices], Beside(base=base, f=f, low_rank=low_rank))
     return out
 
 
-def layer_pass(
-    x: Tensor,
-    out: Tensor,
-    matrices: Sequence[Csr],
-    *,
-    base: Tensor,
-    own: Tensor | None = None,
-    f: Tensor | None = None,
-    gathered: Tensor | None = None,
-    gathering: Gathering = "add",
-    other: Tensor | None = None,
-    low_rank: tuple[Tensor, Tensor] | None = None,
-    part: Tensor | None = None,
-    along: Tensor | None = None,
-    next_left: Tensor | None = None,
-    first_row: int = 0,
-) -> tuple[Tensor, Tensor | None]:
-    """`graph_kernels.layer` by the compiled kernel where it can be, else by torch."""
+def layer_pass(x: Tensor, out: Tensor, matrices: Sequence[Csr], beside: Beside) -> tuple[Tensor, Tensor | None]:
+    """`graph_kernels.layer` by the compiled kernel where it can be, else by torch; it needs a `base`."""
+    own, base, f, gathered, gathering, other, low_rank, part, along, next_left, first_row = beside
+    if base is None:
+        raise ValueError("a layer needs its base coefficients: sums are of their type")
     if suits(x, *matrices) and base.dtype == torch.float32:
-        return compiled_layer(
-            x, out, matrices, own=own, base=base, f=f, gathered=gathered, gathering=gathering, other=other,
-            low_rank=low_rank, part=part, row_dots=along, next_left=next_left, first_row=first_row,
-        )  # fmt: skip
-    here, exact = slice(first_row, first_row + out.shape[0]), x.to(base.dtype)  # sums are of the coefficients' type
+        return compiled_layer(x, out, matrices, beside)
+    here, exact = slice(first_row, first_row + out.shape[0]), x.to(base.dtype)
     total = exact.new_zeros(out.shape) if own is None else own[here] * exact[here]
     if f is not None:
         total.addcmul_(base[here], f.to(base.dtype))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from yinyan.model.energy import EnergyTerms, Laplacian
 from yinyan.model.expected_negatives import expected_adjacency, expected_degrees, expected_rates
-from yinyan.model.operators import EdgeStructure, SymmetricOperator, inverse_or_zero
+from yinyan.model.operators import EdgeStructure, SymmetricOperator, inverse_or_zero, on_device
 from yinyan.sampling import KnownPairs, draw_block_pairs, draw_pairs
 from yinyan.settings import EncoderSettings
 
@@ -155,10 +155,4 @@ class MessageGraph:
 
     def to(self, device: torch.device) -> MessageGraph:
         """The same graph on a device."""
-        return MessageGraph(
-            self.pairs.to(device),
-            self.weights.to(device),
-            self.structure.to(device),
-            self.known.to(device),
-            self.weighted,
-        )
+        return on_device(self, device)

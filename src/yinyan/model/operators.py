@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -19,21 +19,23 @@ __all__ = [
     "SymmetricOperator",
     "csr_product",
     "inverse_or_zero",
+    "on_device",
     "row_dots",
 ]
 
 
-class Operator(Protocol):
-    """A constant symmetric n × n matrix."""
-
-    def product(self, y: Tensor, /) -> Tensor:
-        """S Y, differentiable in Y."""
-        ...
+_Movable = TypeVar("_Movable")
 
 
 def inverse_or_zero(x: Tensor) -> Tensor:
     """1/x, and 0 where x is 0: a node with no edge gets a zero row, never NaN."""
     return torch.where(x > 0, 1.0 / x.clamp(min=torch.finfo(x.dtype).tiny), torch.zeros_like(x))
+
+
+def on_device(found: _Movable, device: torch.device) -> _Movable:
+    """A copy of a dataclass, with its tensors and whatever else can be moved on a device."""
+    moved = {name: value.to(device) for name, value in vars(found).items() if hasattr(value, "to")}
+    return replace(found, **moved)  # type: ignore[type-var]
 
 
 def csr_product(indptr: Tensor, columns: Tensor, values: Tensor, y: Tensor) -> Tensor:
@@ -113,6 +115,9 @@ class LowRankOperator:
         return self.diagonal[:, None] * y + self.factors @ (self.core @ (self.factors.T @ y))
 
 
+Operator = SymmetricOperator | LowRankOperator  # a constant symmetric n × n matrix
+
+
 def row_dots(a: Tensor, b: Tensor) -> Tensor:
     """(n,) dot products of rows, without an n × d intermediate."""
     return torch.bmm(a[:, None, :], b[:, :, None])[:, 0, 0]
@@ -178,23 +183,13 @@ class EdgeStructure:
         return pair_weights if hidden is None else torch.where(hidden, 0.0, pair_weights)
 
     def _by_native(self, x: Tensor | None) -> bool:
-        if x is None:
-            return (
-                self.columns.dtype == torch.int32
-                and self.columns.device.type == "cpu"
-                and bool(graph_kernels.library())
-            )
-        return (
-            x.dtype == torch.float32
-            and graph_kernels.suits(x)
-            and self.columns.dtype == torch.int32
-            and not x.requires_grad
-        )
+        if self.columns.dtype != torch.int32 or self.columns.device.type != "cpu" or graph_kernels.library() is None:
+            return False
+        return x is None or (x.dtype == torch.float32 and x.device.type == "cpu" and not x.requires_grad)
 
     def to(self, device: torch.device) -> EdgeStructure:
         """The same structure on a device."""
-        places = None if self.places is None else self.places.to(device)
-        return EdgeStructure(self.num_nodes, self.indptr.to(device), self.columns.to(device), places)
+        return on_device(self, device)
 
 
 class _SparseTimesDense(torch.autograd.Function):
@@ -248,12 +243,4 @@ class SparseMatrix:
 
     def to(self, device: torch.device) -> SparseMatrix:
         """The same matrix on a device."""
-        return SparseMatrix(
-            self.indptr.to(device),
-            self.columns.to(device),
-            self.values.to(device),
-            self.num_columns,
-            self.turned_indptr.to(device),
-            self.turned_columns.to(device),
-            self.slot_of_turned.to(device),
-        )
+        return on_device(self, device)

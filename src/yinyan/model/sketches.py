@@ -9,6 +9,7 @@ A pair costs O(F), and nothing is looked up around it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -42,10 +43,7 @@ class Sketches:
     def of(self, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
         """The sketches over the links that `hidden` (m,) does not mark; each counts once, whatever its weight."""
         degrees, links, r = self._parts(messages, hidden)
-        near = links.product(r)
-        scarce = links.product(r * inverse_or_zero(degrees).sqrt()[:, None])
-        far = links.product(near) - degrees[:, None] * r  # a walk there and back shares nothing
-        return torch.cat([near, scarce, far, degrees.log1p()[:, None]], dim=1)
+        return _rows(links.product, degrees, r)
 
     def gated(self, messages: MessageGraph, rows: Tensor, columns: Tensor, gates: Tensor) -> Tensor:
         """The same, where each of the given entries of A counts as much as its gate says; differentiable."""
@@ -55,12 +53,7 @@ class Sketches:
         def product(x: Tensor) -> Tensor:
             return links.product(x).index_add(0, rows, withheld * x.index_select(0, columns))
 
-        degrees = degrees.index_add(0, rows, gates - 1).clamp(min=0)
-        near = product(r)
-        # a node whose gates are all shut is in nobody's sum
-        scarce = product(r * inverse_or_zero(degrees).clamp(max=1).sqrt()[:, None])
-        far = product(near) - degrees[:, None] * r
-        return torch.cat([near, scarce, far, degrees.log1p()[:, None]], dim=1)
+        return _rows(product, degrees.index_add(0, rows, gates - 1).clamp(min=0), r)
 
     def _parts(self, messages: MessageGraph, hidden: Tensor | None) -> tuple[Tensor, SymmetricOperator, Tensor]:
         """Degrees, A and r."""
@@ -85,6 +78,15 @@ class Sketches:
         bits = hashed(_SEED, (last - first) * words, device, first=first * words).view(last - first, words, 1)
         ones = (bits >> torch.arange(64, device=device) & 1).flatten(1)[:, : self.size]
         return ones.float().mul_(2 * scale).sub_(scale)
+
+
+def _rows(product: Callable[[Tensor], Tensor], degrees: Tensor, r: Tensor) -> Tensor:
+    """The sketches by products with A."""
+    near = product(r)
+    # degrees are 0 or at least 1, but where gates are shut: then a node is in nobody's sum
+    scarce = product(r * inverse_or_zero(degrees).clamp(max=1).sqrt()[:, None])
+    far = product(near) - degrees[:, None] * r  # a walk there and back shares nothing
+    return torch.cat([near, scarce, far, degrees.log1p()[:, None]], dim=1)
 
 
 class SharedStructure(nn.Module):

@@ -7,7 +7,7 @@ import ctypes
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 __all__ = ["held_memory"]
 
@@ -39,23 +39,20 @@ def held_memory() -> Iterator[None]:
             _depth -= 1
             if _depth == 0:
                 _apply(_USUAL)
-                trim = _function("malloc_trim")
-                if trim is not None:
-                    trim(0)
+                _call("malloc_trim", 0)
 
 
 def _apply(options: tuple[tuple[int, int], ...]) -> None:
-    mallopt = _function("mallopt")
-    if mallopt is not None:
-        for name, value in options:
-            mallopt(name, value)
+    for option in options:
+        _call("mallopt", *option)
+
+
+def _call(name: str, *given: int) -> None:
+    library = _c_library()
+    if hasattr(library, "gnu_get_libc_version"):  # musl and others have their own ways
+        getattr(library, name)(*given)
 
 
 @functools.cache
-def _function(name: str) -> Callable[..., int] | None:
-    if not sys.platform.startswith("linux"):
-        return None
-    library = ctypes.CDLL(None)
-    if not hasattr(library, "gnu_get_libc_version"):  # musl and others have their own ways
-        return None
-    return getattr(library, name, None)
+def _c_library() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform.startswith("linux") else None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from yinyan.files import cache_folder
 
-__all__ = ["CompilationError", "compiled"]
+__all__ = ["CompilationError", "compiled", "pointers"]
 
 _FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=fast")
 _FOR_THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes
@@ -34,6 +34,11 @@ def compiled(source: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(_built(compiler, source)))
     except (OSError, subprocess.SubprocessError) as error:
         raise CompilationError(f"{compiler} could not build them: {error}") from error
+
+
+def pointers(*names: str) -> tuple[tuple[str, type[ctypes.c_void_p]], ...]:
+    """Fields of a structure that are addresses."""
+    return tuple((name, ctypes.c_void_p) for name in names)
 
 
 def _built(compiler: str, source: Path) -> Path:

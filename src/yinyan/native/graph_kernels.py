@@ -12,10 +12,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from yinyan.native.compiling import CompilationError, compiled
-from yinyan.native.ranges import equal_parts, row_ranges, run_all, split_evenly
+from yinyan.native.compiling import CompilationError, compiled, pointers
+from yinyan.native.ranges import equal_parts, row_ranges, run_all, run_ranges, split_evenly
 
 __all__ = [
+    "Beside",
     "Csr",
     "Gathering",
     "Marks",
@@ -55,9 +56,7 @@ class Csr(NamedTuple):
 
 class _Matrix(ctypes.Structure):
     _fields_ = (
-        ("indptr", ctypes.c_void_p),
-        ("columns", ctypes.c_void_p),
-        ("values", ctypes.c_void_p),
+        *pointers("indptr", "columns", "values"),
         ("factor", ctypes.c_float),
         ("last", ctypes.c_int32),
     )
@@ -66,22 +65,13 @@ class _Matrix(ctypes.Structure):
 class _Layer(ctypes.Structure):
     _fields_ = (
         ("size", ctypes.c_int64),
-        ("x", ctypes.c_void_p),
-        ("own", ctypes.c_void_p),
-        ("base", ctypes.c_void_p),
-        ("f", ctypes.c_void_p),
-        ("gathered", ctypes.c_void_p),
+        *pointers("x", "own", "base", "f", "gathered"),
         ("gathering", ctypes.c_int64),
         ("matrices", ctypes.POINTER(_Matrix)),
         ("num_matrices", ctypes.c_int64),
-        ("other", ctypes.c_void_p),
-        ("left", ctypes.c_void_p),
-        ("right", ctypes.c_void_p),
+        *pointers("other", "left", "right"),
         ("rank", ctypes.c_int64),
-        ("out", ctypes.c_void_p),
-        ("part", ctypes.c_void_p),
-        ("row_dots", ctypes.c_void_p),
-        ("next_left", ctypes.c_void_p),
+        *pointers("out", "part", "row_dots", "next_left"),
         ("next_rank", ctypes.c_int64),
     )
 
@@ -96,32 +86,35 @@ def suits(x: Tensor, *matrices: Csr) -> bool:
     )
 
 
-def layer(
-    x: Tensor,
-    out: Tensor,
-    matrices: Sequence[Csr],
-    *,
-    own: Tensor | None = None,
-    base: Tensor | None = None,
-    f: Tensor | None = None,
-    gathered: Tensor | None = None,
-    gathering: Gathering = "add",
-    other: Tensor | None = None,
-    low_rank: tuple[Tensor, Tensor] | None = None,
-    part: Tensor | None = None,
-    row_dots: Tensor | None = None,
-    next_left: Tensor | None = None,
-    first_row: int = 0,
-) -> tuple[Tensor, Tensor | None]:
+class Beside(NamedTuple):
+    """What a layer reads and writes besides x, the matrices and `out`, all of it optional.
+
+    With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there on; x, the matrices and
+    the rest hold all. `f` and `out` may be the same rows.
+    """
+
+    own: Tensor | None = None
+    base: Tensor | None = None
+    f: Tensor | None = None
+    gathered: Tensor | None = None  # has base x added, or stored, or is added with it to `out` (`gathering`)
+    gathering: Gathering = "add"
+    other: Tensor | None = None
+    low_rank: tuple[Tensor, Tensor] | None = None  # U and V
+    part: Tensor | None = None  # becomes S_K x of the last matrix
+    row_dots: Tensor | None = None  # becomes <other_i, x_i>
+    next_left: Tensor | None = None  # U of the next layer, (n, r)
+    first_row: int = 0
+
+
+_NOTHING = Beside()
+
+
+def layer(x: Tensor, out: Tensor, matrices: Sequence[Csr], beside: Beside = _NOTHING) -> tuple[Tensor, Tensor | None]:
     """out = own x + base f + Σ_k factor_k S_k x + U V, in one pass over the rows of `out`.
 
-    Besides, if asked for: `gathered` has base x added, or stored, or is added with it to `out` (`gathering`); `part` is
-    S_K x of the last matrix; row_dots_i is <other_i, x_i>. `f` and `out` may be the same rows.
-    Returns (K,) <other, S_k x>, and (r, d) Uᵀ out for U = `next_left` (n × r), which the next layer may need.
-    With `first_row`, `out`, `f`, `gathered`, `other` and `part` hold only the rows from there on; x, the matrices,
-    `own`, `base`, U, `next_left` and `row_dots` hold all.
+    Returns (K,) <other, S_k x>, and (r, d) Uᵀ out for U = `next_left`, which the next layer may need.
     """
-    built = _required()
+    own, base, f, gathered, gathering, other, low_rank, part, row_dots, next_left, first_row = beside
     tensors = [t for t in (x, out, own, base, f, gathered, other, part, *(low_rank or ())) if t is not None]
     if not all(t.is_contiguous() for t in tensors):
         raise ValueError("the compiled layer reads contiguous tensors only")
@@ -142,13 +135,8 @@ def layer(
     ranges = row_ranges(out.shape[0], [m.indptr for m in matrices], x.shape[1], first_row)
     wide = 0 if next_left is None else next_left.shape[1] * x.shape[1]
     dots = torch.zeros(len(ranges), max(1, len(matrices) + wide), dtype=torch.float64)
-    function = getattr(built, f"layer_{_STORED[x.dtype]}")
-    run_all(
-        [
-            functools.partial(function, ctypes.byref(task), begin, end, dots[place].data_ptr())
-            for place, (begin, end) in enumerate(ranges)
-        ]
-    )
+    function = getattr(_required(), f"layer_{_STORED[x.dtype]}")
+    run_ranges(function, (ctypes.byref(task),), ranges, [row.data_ptr() for row in dots])
     summed = dots.sum(0)
     ahead = None if next_left is None else summed[len(matrices) :].float().view(-1, x.shape[1])
     return summed[: len(matrices)], ahead
@@ -156,34 +144,25 @@ def layer(
 
 def project(x: Tensor, left: Tensor) -> Tensor:
     """(r, d) Uᵀ x for U (n × r): one reading of x, in a fixed order."""
-    built = _required()
     (n, d), rank = x.shape, left.shape[1]
     ranges = row_ranges(n, [], d)
     sums = torch.zeros(len(ranges), rank, d, dtype=torch.float64)
-    function = getattr(built, f"project_{_STORED[x.dtype]}")
-    run_all(
-        [
-            functools.partial(function, _at(x), _at(left), rank, d, begin, end, sums[place].data_ptr())
-            for place, (begin, end) in enumerate(ranges)
-        ]
-    )
+    function = getattr(_required(), f"project_{_STORED[x.dtype]}")
+    run_ranges(function, (_at(x), _at(left), rank, d), ranges, [part.data_ptr() for part in sums])
     return sums.sum(0).float()
 
 
 def drop(x: Tensor, chances: Tensor, threshold: int, scale: float) -> Tensor:
     """x times the scale where a byte of `chances` reaches the threshold, else 0."""
-    built = _required()
-    out, ends = torch.empty_like(x), equal_parts(x.numel(), 1)
-    run_all([functools.partial(built.drop, _at(x), _at(chances), threshold, scale, b, e, _at(out)) for b, e in ends])
+    out, given = torch.empty_like(x), (_at(x), _at(chances), threshold, scale)
+    run_ranges(_required().drop, given, equal_parts(x.numel(), 1), out.data_ptr())
     return out
 
 
 def draw_nodes(seed: int, num_nodes: int, count: int) -> Tensor:
     """(count,) nodes drawn uniformly from a seed."""
-    built = _required()
     nodes = torch.empty(count, dtype=torch.long)
-    ends = equal_parts(count, 8)
-    run_all([functools.partial(built.draw_nodes, seed, num_nodes, b, e, _at(nodes)) for b, e in ends])
+    run_ranges(_required().draw_nodes, (seed, num_nodes), equal_parts(count, 8), nodes.data_ptr())
     return nodes
 
 
@@ -191,12 +170,10 @@ def draw_block_pairs(
     seed: int, turn: int, starts: Tensor, partners: Tensor, count: int, places: Tensor | None = None
 ) -> Tensor:
     """(·, 2) pairs between blocks of nodes and their partners (choices, blocks), for all of `count` places or some."""
-    built = _required()
     number = count if places is None else places.numel()
     pairs = torch.empty(number, 2, dtype=torch.long)
     given = (seed, turn, _at(starts), _at(partners), *partners.shape, count, _at(places))
-    ends = equal_parts(number, 8)
-    run_all([functools.partial(built.draw_block_pairs, *given, b, e, _at(pairs)) for b, e in ends])
+    run_ranges(_required().draw_block_pairs, given, equal_parts(number, 8), pairs.data_ptr())
     return pairs
 
 
@@ -210,25 +187,21 @@ class Marks(NamedTuple):
     @classmethod
     def of(cls, keys: Tensor, num_nodes: int) -> Marks:
         """The marks of (m,) keys first * n + second: two in 32 to 64 bits are set."""
-        built = _required()
         width = max(1, (keys.numel() // _KEYS_A_LINE).bit_length())
         shift = _LARGEST_BLOCK
         while shift and (num_nodes >> shift) ** 2 < 8 << width:  # too few pairs of blocks to fill the lines evenly
             shift -= 1
         bits = torch.zeros(2**width, 64, dtype=torch.uint8)
-        built.mark_pairs(_at(keys), keys.numel(), num_nodes, shift, 64 - width, _at(bits))
+        _required().mark_pairs(_at(keys), keys.numel(), num_nodes, shift, 64 - width, _at(bits))
         return cls(bits, shift, 64 - width)
 
     def suspects(self, pairs: Tensor, num_nodes: int, *, directed: bool) -> Tensor:
         """Places in (m, 2) pairs of self pairs and of those that may be in the set."""
-        built = _required()
         pairs, m = pairs.contiguous(), pairs.shape[0]
         found = torch.empty(m, dtype=torch.long)
         given = (_at(pairs), num_nodes, int(directed), self.block_shift, self.line_shift, _at(self.bits))
         ends = equal_parts(m, 8)
-        counts = run_all(
-            [functools.partial(built.suspect_pairs, *given, b, e, _at(found) + 8 * b) for b, e in ends]  # type: ignore
-        )
+        counts = run_ranges(_required().suspect_pairs, given, ends, [found.data_ptr() + 8 * b for b, _ in ends])
         return torch.cat([found[b : b + count] for (b, _), count in zip(ends, counts, strict=True)])
 
 
@@ -286,11 +259,9 @@ def communities(indptr: Tensor, columns: Tensor, largest: int, rounds: int) -> T
 
 def degrees(indptr: Tensor, pair_of_slot: Tensor | None, weights: Tensor | None, hidden: Tensor | None) -> Tensor:
     """(n,) sums of the weights of each node's pairs that are not hidden; how many they are, without weights."""
-    built = _required()
     sums = torch.empty(indptr.numel() - 1)
     pointers = (_at(indptr), _at(pair_of_slot), _at(weights), _at(hidden))
-    ranges = row_ranges(sums.numel(), [indptr], 1)
-    run_all([functools.partial(built.sum_weights, *pointers, b, e, _at(sums)) for b, e in ranges])
+    run_ranges(_required().sum_weights, pointers, row_ranges(sums.numel(), [indptr], 1), sums.data_ptr())
     return sums
 
 
@@ -303,11 +274,9 @@ def scaled_values(
     scale: Tensor,
 ) -> Tensor:
     """(nnz,) scale_i w_ij scale_j, in the order of the entries; 0 for hidden pairs."""
-    built = _required()
     values = torch.empty(columns.numel())
     pointers = tuple(map(_at, (indptr, columns, pair_of_slot, weights, hidden, scale)))
-    ranges = row_ranges(indptr.numel() - 1, [indptr], 2)
-    run_all([functools.partial(built.scale_values, *pointers, b, e, _at(values)) for b, e in ranges])
+    run_ranges(_required().scale_values, pointers, row_ranges(indptr.numel() - 1, [indptr], 2), values.data_ptr())
     return values
 
 
@@ -369,11 +338,7 @@ def _is_right(built: ctypes.CDLL) -> bool:
     """A small sum whose answer is known: [[1, 2], [3, 4]] summed over both rows, in the column tail's code."""
     x = torch.arange(1.0, 35.0).view(2, 17)
     out = torch.empty(1, 17)
-    indptr, columns, values = (
-        torch.tensor([0, 2], dtype=torch.int32),
-        torch.tensor([0, 1], dtype=torch.int32),
-        torch.ones(2),
-    )
+    indptr, columns, values = torch.tensor([0, 2]).int(), torch.tensor([0, 1]).int(), torch.ones(2)
     matrix = (_Matrix * 1)(_Matrix(_at(indptr), _at(columns), _at(values), 1.0, 1))
     task = _Layer(17, _at(x), None, None, None, None, 0, matrix, 1, None, None, None, 0, _at(out), None, None, None, 0)
     built.layer_float32(ctypes.byref(task), 0, 1, torch.zeros(1, dtype=torch.float64).data_ptr())

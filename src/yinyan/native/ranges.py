@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["equal_parts", "row_ranges", "run_all", "split_evenly"]
+__all__ = ["equal_parts", "row_ranges", "run_all", "run_ranges", "split_evenly"]
 
 _WORK = 1 << 19  # multiplications worth a thread's while
 _RANGES = 64  # at most, so that threads that finish early find more to do
@@ -48,6 +48,15 @@ def run_all(tasks: list[Callable[[], Any]]) -> list[Any]:
     if threads <= 1:
         return [task() for task in tasks]
     return [done.result() for done in [_pool(threads, os.getpid()).submit(task) for task in tasks]]
+
+
+def run_ranges(
+    function: Callable[..., Any], given: tuple[Any, ...], ranges: Sequence[tuple[int, int]], out: int | Sequence[int]
+) -> list[Any]:
+    """function(*given, begin, end, out) of all ranges; `out` is an address for all of them, or one for each."""
+    outs = [out] * len(ranges) if isinstance(out, int) else out
+    parts = zip(ranges, outs, strict=True)
+    return run_all([functools.partial(function, *given, begin, end, place) for (begin, end), place in parts])
 
 
 @functools.lru_cache(maxsize=4)

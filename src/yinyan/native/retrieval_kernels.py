@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.native.compiling import CompilationError, compiled
-from yinyan.native.ranges import run_all, split_evenly
+from yinyan.native.ranges import run_all, run_ranges, split_evenly
 
 __all__ = [
     "GROUP",
@@ -90,18 +90,15 @@ class FoldedDecoder(NamedTuple):
         """(count,) scores of `rows` of (n, ·) y, or of those from `first` on, by its folded weights."""
         task, out = self._task(y, 0 if rows is not None else first), np.empty(count, dtype=np.float32)
         given = (ctypes.byref(task), _at(weights), _at(own), None if rows is None else rows.ctypes.data)
-        ends = split_evenly(count, min(_PARTS, max(1, count * weights.numel() // _WORK)))
-        function = _required().score_targets
-        run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in ends])
+        ends = _parts(count, count * weights.numel() // _WORK)
+        run_ranges(_required().score_targets, given, ends, out.ctypes.data)
         return out
 
     def of_candidates(self, y: Tensor, weights: Tensor, own: Tensor, rows: Rows) -> Scores:
         """(sources, count) scores of so many rows each; -1 stands for no row, and scores -inf."""
         task, out = self._task(y, 0), np.empty(rows.shape, dtype=np.float32)
         given = (ctypes.byref(task), _at(weights), _at(own), rows.ctypes.data, rows.shape[1])
-        ends = split_evenly(len(rows), min(_PARTS, max(1, len(rows))))
-        function = _required().score_candidates
-        run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in ends])
+        run_ranges(_required().score_candidates, given, _parts(len(rows)), out.ctypes.data)
         return out
 
     def _task(self, y: Tensor, first: int) -> _Decoder:
@@ -148,9 +145,8 @@ class RoundedDecoder(NamedTuple):
             self.constant, self.per_error, self.per_norm,
         )  # fmt: skip
         given = (ctypes.byref(task), _at(self.weights))
-        parts = split_evenly(out.size, min(_PARTS, max(1, out.size * self.weights.numel() // (4 * _WORK))))
-        function = _required().bound_targets
-        run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in parts])
+        parts = _parts(out.size, out.size * self.weights.numel() // (4 * _WORK))
+        run_ranges(_required().bound_targets, given, parts, out.ctypes.data)
         return out
 
 
@@ -176,9 +172,7 @@ def scan_lists(
     )
     found = np.empty((len(queries), count), dtype=np.int64)
     given = (ctypes.byref(task), queries.ctypes.data, cells.ctypes.data, cells.shape[1], count)
-    parts = split_evenly(len(queries), min(_PARTS, max(1, len(queries))))
-    function = _required().scan_lists
-    run_all([functools.partial(function, *given, begin, end, found.ctypes.data) for begin, end in parts])
+    run_ranges(_required().scan_lists, given, _parts(len(queries)), found.ctypes.data)
     return found
 
 
@@ -186,9 +180,7 @@ def dot_candidates(y: Tensor, queries: Tensor, bias: float, rows: Rows) -> Score
     """(sources, count) products of a query each with so many rows of y, plus the bias; -1 scores -inf."""
     out, queries = np.empty(rows.shape, dtype=np.float32), queries.contiguous()
     given = (_at(y), y.stride(0), _at(queries), queries.shape[1], bias, rows.ctypes.data, rows.shape[1])
-    ends = split_evenly(len(rows), min(_PARTS, max(1, len(rows))))
-    function = _required().dot_candidates
-    run_all([functools.partial(function, *given, begin, end, out.ctypes.data) for begin, end in ends])
+    run_ranges(_required().dot_candidates, given, _parts(len(rows)), out.ctypes.data)
     return out
 
 
@@ -200,7 +192,7 @@ def keep_best(rows: Rows, scores: Scores, keep: int) -> tuple[Rows, Scores]:
     shape = (len(rows), keep)
     found, best = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.float32)
     given = (rows.ctypes.data, scores.ctypes.data, rows.shape[1], keep)
-    parts = split_evenly(len(rows), min(_PARTS, max(1, len(rows) // 8)))
+    parts = _parts(len(rows), len(rows) // 8)
     function = _required().keep_best
     run_all([functools.partial(function, *given, b, e, found.ctypes.data, best.ctypes.data) for b, e in parts])
     return found, best
@@ -261,6 +253,11 @@ def _load() -> ctypes.CDLL | None:
     built.screens_quickly.restype = ctypes.c_int32
     built.panel_width.restype = built.group_size.restype = ctypes.c_int32
     return built if built.group_size() == GROUP else None
+
+
+def _parts(count: int, most: int | None = None) -> list[tuple[int, int]]:
+    """At most so many ranges of `count`."""
+    return split_evenly(count, min(_PARTS, max(1, count if most is None else most)))
 
 
 def _required() -> ctypes.CDLL:

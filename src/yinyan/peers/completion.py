@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from yinyan.errors import SettingsError
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import inverse_or_zero
-from yinyan.peers.power_iteration import leading_pairs, padded, random_basis
 
 __all__ = ["completed_factors", "smoothed_factors"]
 
@@ -40,7 +41,7 @@ def completed_factors(
     beliefs. Links count alike; those within a side of a bipartite graph cannot be missing.
     """
     rows, signs, _ = _completed(messages, size, missing, shrinkage, generator)
-    return padded(rows, size), padded(signs, size)
+    return _padded(rows, size), _padded(signs, size)
 
 
 @torch.no_grad()
@@ -74,12 +75,12 @@ def smoothed_factors(
     first = min(missing, _FIRST_MISSING)
     rows, signs, beliefs = _completed(messages, size, first, shrinkage, generator)
     if not messages.pairs.shape[0]:
-        return padded(rows, size), padded(signs, size)
+        return _padded(rows, size), _padded(signs, size)
     _believe(beliefs, rows, signs, first, messages)
     scores = _smoothed(beliefs, missing, ridge, messages)
-    basis = random_basis(messages, size + _MORE, generator)
-    values, vectors, _ = leading_pairs(functools.partial(torch.mm, scores), basis, size, _FIRST_POWERS)
-    return padded(vectors * values.abs().sqrt(), size), padded(values.sign(), size)
+    basis = _random_basis(messages, size + _MORE, generator)
+    values, vectors, _ = _leading_pairs(functools.partial(torch.mm, scores), basis, size, _FIRST_POWERS)
+    return _padded(vectors * values.abs().sqrt(), size), _padded(values.sign(), size)
 
 
 def _completed(
@@ -94,7 +95,7 @@ def _completed(
         )
     beliefs = messages.weights.new_zeros(n, n)
     _know(beliefs, messages)
-    basis = random_basis(messages, size + _MORE, generator)
+    basis = _random_basis(messages, size + _MORE, generator)
     rows = signs = basis.new_empty(0)
     for number in range(_ROUNDS):
         if number:
@@ -102,7 +103,7 @@ def _completed(
         degrees = beliefs.sum(1, keepdim=True)
         scale = inverse_or_zero(degrees).sqrt()
         product = functools.partial(_scaled_product, beliefs, scale)
-        values, vectors, basis = leading_pairs(product, basis, size, 1 if number else _FIRST_POWERS)
+        values, vectors, basis = _leading_pairs(product, basis, size, 1 if number else _FIRST_POWERS)
         sizes = (values.abs() - shrinkage).clamp(min=0)
         rows, signs = degrees.sqrt() * vectors * sizes.sqrt(), values.sign() * sizes.sign()
     return rows, signs, beliefs
@@ -186,3 +187,28 @@ def _kernel(beliefs: Tensor) -> Tensor:
     scaled = beliefs * inverse_or_zero(beliefs.sum(1)).sqrt()
     distances = torch.cdist(scaled, scaled).square_()
     return distances.div_(-distances.mean()).exp_()
+
+
+def _random_basis(messages: MessageGraph, size: int, generator: torch.Generator) -> Tensor:
+    """(n, size or n) orthonormal columns to start a power iteration from."""
+    n, dtype = messages.num_nodes, messages.weights.dtype
+    start = torch.randn(n, min(n, size), generator=generator, device=generator.device, dtype=dtype)
+    basis: Tensor = torch.linalg.qr(start.to(messages.weights.device)).Q
+    return basis
+
+
+def _leading_pairs(
+    product: Callable[[Tensor], Tensor], basis: Tensor, size: int, rounds: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """At most `size` eigenvalues of a symmetric product, the largest by size first, their vectors, and the basis they
+    were found in after so many rounds of the block power iteration."""
+    for _ in range(rounds):
+        basis = torch.linalg.qr(product(basis)).Q
+    values, turned = torch.linalg.eigh(basis.T @ product(basis))
+    order = values.abs().argsort(descending=True)[:size]
+    return values[order], basis @ turned[:, order], basis
+
+
+def _padded(found: Tensor, size: int) -> Tensor:
+    """`found` with zeros behind, up to `size` columns."""
+    return F.pad(found, (0, size - found.shape[-1]))

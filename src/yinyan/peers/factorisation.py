@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
-from yinyan.model.encoder import NodeEncoder
-from yinyan.model.messages import MessageGraph
-from yinyan.model.operators import SparseMatrix
+from yinyan.model.encoder import EncoderInput, NodeEncoder
 from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Overrides, Task, trained
 from yinyan.settings import Settings
@@ -30,15 +28,7 @@ class Table(NodeEncoder):
         else:
             self.register_buffer("rows", rows)
 
-    def forward(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        drops: torch.Generator | None = None,
-        hidden: Tensor | None = None,
-    ) -> Tensor:
+    def embeddings(self, given: EncoderInput) -> Tensor:
         """(n, d) rows, whatever the links."""
         return self.rows
 

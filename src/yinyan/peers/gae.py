@@ -5,15 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from yinyan.graph import Graph
-from yinyan.model.decoder import build_decoder
-from yinyan.model.encoder import BaseModel, NodeEncoder
-from yinyan.model.messages import MessageGraph
-from yinyan.model.operators import SparseMatrix
-from yinyan.model.scoring import Model
+from yinyan.model.encoder import BaseModel, EncoderInput, NodeEncoder
 from yinyan.peers.contract import Outcome, Task, trained
+from yinyan.peers.layered import builder
 from yinyan.randomness import dropout
-from yinyan.settings import EncoderSettings, Settings
+from yinyan.settings import EncoderSettings
 
 __all__ = ["LinearPropagation", "gae", "optimised_gae"]
 
@@ -31,23 +27,15 @@ class LinearPropagation(NodeEncoder):
         self.mix = nn.Parameter(torch.full((settings.num_steps,), 1.0 / max(1, settings.num_steps)))
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else nn.Identity()
 
-    def forward(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        drops: torch.Generator | None = None,
-        hidden: Tensor | None = None,
-    ) -> Tensor:
+    def embeddings(self, given: EncoderInput) -> Tensor:
         """(n, hidden) embeddings."""
-        x = self.base(features, None, drops)
-        links, loop = messages.adjacency(hidden)
+        x = self.base(given.features, None, given.drops)
+        links, loop = given.messages.adjacency(given.hidden)
         y = torch.zeros_like(x)
         for share in self.mix:
             x = links.product(x) + loop * x
             y = y + share * x
-        return dropout(self.norm(y), self.settings.dropout, drops)
+        return dropout(self.norm(y), self.settings.dropout, given.drops)
 
 
 def gae(task: Task) -> Outcome:
@@ -56,7 +44,7 @@ def gae(task: Task) -> Outcome:
         "encoder": {"num_steps": 1, "output_norm": False, "dropout": 0.1},
         "decoder": {"depth": 3, "norm": True, "dropout": 0.1},
     }
-    return trained(task, _build, own)
+    return trained(task, builder(LinearPropagation), own)
 
 
 def optimised_gae(task: Task) -> Outcome:
@@ -68,10 +56,4 @@ def optimised_gae(task: Task) -> Outcome:
         "encoder": {"num_steps": 2, "output_norm": False, "dropout": 0.3},
         "decoder": {"depth": 4, "residual": True, "norm": True, "dropout": 0.3},
     }
-    return trained(task, _build, own)
-
-
-def _build(settings: Settings, graph: Graph) -> Model:
-    num_features = 0 if graph.features is None else graph.features.shape[1]
-    encoder = LinearPropagation(settings.encoder, graph.num_nodes, num_features)
-    return Model(encoder, build_decoder(settings.decoder, settings.encoder.hidden_size, directed=graph.directed))
+    return trained(task, builder(LinearPropagation), own)

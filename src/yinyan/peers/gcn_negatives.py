@@ -52,9 +52,9 @@ class GCNWithNegatives(Layered):
     λ_K is `repulsion`, not learned. The last layer has no ReLU, as in our GCN.
     """
 
-    def layer(self, number: int) -> nn.Module:
+    def layer(self, number: int, size: int) -> nn.Module:
         """One weight for links and non-links."""
-        return _Layer(self.settings.hidden_size)
+        return _Layer(size)
 
     def links(self, messages: MessageGraph, hidden: Tensor | None, negatives: torch.Generator | None) -> _Signed:
         """Ã - λ_K Ã⁻."""

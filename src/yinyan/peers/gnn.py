@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from yinyan.model.messages import MessageGraph
-from yinyan.peers.contract import Outcome, Overrides, Task, trained
+from yinyan.peers.contract import Method, Outcome, Overrides, Task, trained
 from yinyan.peers.layered import Layered, builder, geometric, layered
 from yinyan.peers.matrices import edge_index, mean_matrix, normalised_matrix, sum_matrix
 from yinyan.randomness import dropout
@@ -24,9 +24,8 @@ __all__ = [
 class GCN(Layered):
     """Y ← Ã Y W with Ã = D^-1/2 (A + I) D^-1/2 (Kipf and Welling, ICLR 2017)."""
 
-    def layer(self, number: int) -> nn.Module:
+    def layer(self, number: int, size: int) -> nn.Module:
         """A convolution over a matrix that is normalised already."""
-        size = self.settings.hidden_size
         return geometric().GCNConv(size, size, normalize=False)  # type: ignore[no-any-return]
 
     def links(self, messages: MessageGraph, hidden: Tensor | None, negatives: torch.Generator | None) -> Tensor:
@@ -37,9 +36,8 @@ class GCN(Layered):
 class SAGE(Layered):
     """Y ← Y W₁ + D^-1 A Y W₂: GraphSAGE with the mean over all neighbours (Hamilton et al., NeurIPS 2017)."""
 
-    def layer(self, number: int) -> nn.Module:
+    def layer(self, number: int, size: int) -> nn.Module:
         """A sum over the entries of a matrix of means."""
-        size = self.settings.hidden_size
         return geometric().SAGEConv(size, size, aggr="sum")  # type: ignore[no-any-return]
 
     def links(self, messages: MessageGraph, hidden: Tensor | None, negatives: torch.Generator | None) -> Tensor:
@@ -50,9 +48,8 @@ class SAGE(Layered):
 class GIN(Layered):
     """Y ← MLP((1 + ε) Y + A Y) with ε learned (Xu et al., ICLR 2019); without batch normalisation."""
 
-    def layer(self, number: int) -> nn.Module:
+    def layer(self, number: int, size: int) -> nn.Module:
         """Two linear maps around a ReLU."""
-        size = self.settings.hidden_size
         mlp = nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size))
         return geometric().GINConv(mlp, train_eps=True)  # type: ignore[no-any-return]
 
@@ -66,9 +63,8 @@ class GAT(Layered):
     and ELU between layers (Veličković et al., ICLR 2018). Weights of links and dropout of α are left out.
     """
 
-    def layer(self, number: int) -> nn.Module:
+    def layer(self, number: int, size: int) -> nn.Module:
         """Four heads side by side, or as many as divide the width."""
-        size = self.settings.hidden_size
         heads = math.gcd(4, size)
         return geometric().GATConv(size, size // heads, heads=heads, dropout=0.0)  # type: ignore[no-any-return]
 
@@ -104,9 +100,8 @@ class GCNII(GCN):
     α = 0.1 and θ = 0.5 are the paper's for Cora.
     """
 
-    def layer(self, number: int) -> nn.Module:
+    def layer(self, number: int, size: int) -> nn.Module:
         """A convolution with a residual to f and to the identity."""
-        size = self.settings.hidden_size
         conv = geometric().GCN2Conv(size, alpha=0.1, theta=0.5, layer=number, normalize=False)
         return conv  # type: ignore[no-any-return]
 
@@ -121,7 +116,7 @@ class GCNII(GCN):
 class LightGCN(GCN):
     """Y = mean of f, Ã f, …, Ã^T f with Ã = D^-1/2 A D^-1/2: no weights in the layers (He et al., SIGIR 2020)."""
 
-    def layer(self, number: int) -> nn.Module:
+    def layer(self, number: int, size: int) -> nn.Module:
         """A product with Ã."""
         return geometric().LGConv(normalize=False)  # type: ignore[no-any-return]
 
@@ -137,34 +132,17 @@ class LightGCN(GCN):
         return torch.stack(outputs).mean(0)
 
 
-def gcn(task: Task) -> Outcome:
-    """Two graph convolutions."""
-    return layered(task, GCN, {"num_steps": 2}, {"num_negatives": 0})
+def _stack(kind: type[Layered], **own: int) -> Method:
+    """The method of an encoder of this kind, with settings of its own."""
+    return lambda task: layered(task, kind, own, {"num_negatives": 0})
 
 
-def sage(task: Task) -> Outcome:
-    """Two layers of GraphSAGE."""
-    return layered(task, SAGE, {"num_steps": 2}, {"num_negatives": 0})
-
-
-def gat(task: Task) -> Outcome:
-    """Two layers of attention."""
-    return layered(task, GAT, {"num_steps": 2}, {"num_negatives": 0})
-
-
-def gin(task: Task) -> Outcome:
-    """Two layers of a graph isomorphism network."""
-    return layered(task, GIN, {"num_steps": 2}, {"num_negatives": 0})
-
-
-def jknet(task: Task) -> Outcome:
-    """Three graph convolutions, all of them heard."""
-    return layered(task, JKNet, {"num_steps": 3}, {"num_negatives": 0})
-
-
-def gcnii(task: Task) -> Outcome:
-    """Eight graph convolutions with residuals, 64 wide as published: eight wide ones take minutes a run."""
-    return layered(task, GCNII, {"num_steps": 8, "hidden_size": 64}, {"num_negatives": 0})
+gcn = _stack(GCN, num_steps=2)
+sage = _stack(SAGE, num_steps=2)
+gat = _stack(GAT, num_steps=2)
+gin = _stack(GIN, num_steps=2)
+jknet = _stack(JKNet, num_steps=3)
+gcnii = _stack(GCNII, num_steps=8, hidden_size=64)  # 64 wide as published: eight wide ones take minutes per run
 
 
 def lightgcn(task: Task) -> Outcome:

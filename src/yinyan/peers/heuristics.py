@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -21,30 +23,24 @@ _PRODUCT = 2.5e-11  # seconds that one multiplication of a dense product takes
 
 def common_neighbours(message_graph: Graph, pairs: Pairs) -> Scores:
     """CN: the number of common neighbours, |N(i) ∩ N(j)|."""
-    around = neighbours_of(message_graph)
-    return _common(around, distinct_pairs(message_graph, pairs), np.ones(message_graph.num_nodes))
+    return _common(message_graph, pairs, lambda degrees: np.ones(degrees.size))
 
 
 def adamic_adar(message_graph: Graph, pairs: Pairs) -> Scores:
     """AA: the sum of 1 / log(degree) over common neighbours (those of degree one, which only (i, i) has, add 0)."""
-    around = neighbours_of(message_graph)
-    telling = np.where(around.degrees > 1, 1.0 / np.log(np.maximum(around.degrees, 2)), 0.0)
-    return _common(around, distinct_pairs(message_graph, pairs), telling)
+    return _common(message_graph, pairs, lambda d: np.where(d > 1, 1.0 / np.log(np.maximum(d, 2)), 0.0))
 
 
 def resource_allocation(message_graph: Graph, pairs: Pairs) -> Scores:
     """RA: the sum of 1 / degree over common neighbours."""
-    around = neighbours_of(message_graph)
-    return _common(around, distinct_pairs(message_graph, pairs), 1.0 / np.maximum(around.degrees, 1))
+    return _common(message_graph, pairs, lambda degrees: 1.0 / np.maximum(degrees, 1))
 
 
 def jaccard(message_graph: Graph, pairs: Pairs) -> Scores:
     """The share of common neighbours among all of both, |N(i) ∩ N(j)| / |N(i) ∪ N(j)|; 0 if there are none."""
-    around = neighbours_of(message_graph)
-    distinct = distinct_pairs(message_graph, pairs)
-    common = _common(around, distinct, np.ones(message_graph.num_nodes))
-    ends = (around.degrees[distinct.first] + around.degrees[distinct.second])[distinct.inverse]
-    return np.asarray(common / np.maximum(ends - common, 1))
+    common = common_neighbours(message_graph, pairs)
+    degrees, rows = neighbours_of(message_graph).degrees, np.asarray(pairs, dtype=np.int64).reshape(-1, 2)
+    return np.asarray(common / np.maximum(degrees[rows].sum(1) - common, 1))
 
 
 def preferential_attachment(message_graph: Graph, pairs: Pairs) -> Scores:
@@ -55,10 +51,11 @@ def preferential_attachment(message_graph: Graph, pairs: Pairs) -> Scores:
     return np.asarray(products[distinct.inverse])
 
 
-def _common(around: Neighbours, distinct: DistinctPairs, weights: Scores) -> Scores:
-    """Sum of `weights` over the common neighbours of each pair, by the way that takes less time."""
+def _common(graph: Graph, pairs: Pairs, weight: Callable[[NDArray[np.int64]], Scores]) -> Scores:
+    """Sum over the common neighbours of each pair of weights by their degrees, by the way that takes less time."""
+    around, distinct = neighbours_of(graph), distinct_pairs(graph, pairs)
     way = _by_product if _product_is_faster(around, distinct) else _by_lookup
-    return np.asarray(way(around, distinct, weights)[distinct.inverse])
+    return np.asarray(way(around, distinct, weight(around.degrees))[distinct.inverse])
 
 
 def _product_is_faster(around: Neighbours, distinct: DistinctPairs) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import Tensor, nn
 
@@ -80,22 +82,9 @@ class ComplEx(Relation):
         return (p * (a * c + b * d) + q * (a * d - b * c)).sum(-1)
 
 
-def transe(task: Task) -> Outcome:
-    """Translation: h + r near t."""
-    return _trained(task, TransE)
+def _trained(kind: type[Relation], task: Task) -> Outcome:
+    """A vector for each node and one relation of this kind."""
 
-
-def distmult(task: Task) -> Outcome:
-    """Diagonal bilinear."""
-    return _trained(task, DistMult)
-
-
-def complex_(task: Task) -> Outcome:
-    """Complex bilinear."""
-    return _trained(task, ComplEx)
-
-
-def _trained(task: Task, kind: type[Relation]) -> Outcome:
     def build(settings: Settings, graph: Graph) -> Model:
         size = settings.encoder.hidden_size
         return Model(Table(unit_rows(graph.num_nodes, size)), kind(size, directed=graph.directed))
@@ -103,3 +92,8 @@ def _trained(task: Task, kind: type[Relation]) -> Outcome:
     own = {"training": {"weight_decay": 2.0}}  # ours without features
     fixed = {"encoder": {"inputs": "embeddings", "num_steps": 0, "num_negatives": 0}}
     return trained(task, build, own, fixed=fixed)
+
+
+transe = functools.partial(_trained, TransE)
+distmult = functools.partial(_trained, DistMult)
+complex_ = functools.partial(_trained, ComplEx)

@@ -12,9 +12,8 @@ from torch import Tensor, nn
 from yinyan.errors import MissingExtraError
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
-from yinyan.model.encoder import BaseModel, NodeEncoder
+from yinyan.model.encoder import BaseModel, EncoderInput, NodeEncoder
 from yinyan.model.messages import MessageGraph
-from yinyan.model.operators import SparseMatrix
 from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, merged, trained
 from yinyan.randomness import dropout
@@ -34,28 +33,23 @@ class Layered(NodeEncoder):
         super().__init__()
         self.settings = settings
         self.base = BaseModel(settings, num_nodes, num_features)
-        self.layers = nn.ModuleList(self.layer(number) for number in range(1, settings.num_steps + 1))
+        self.layers = nn.ModuleList(
+            self.layer(number, settings.hidden_size) for number in range(1, settings.num_steps + 1)
+        )
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
 
-    def layer(self, number: int) -> nn.Module:
-        """The layer of a number from 1 to T: a module of (n, hidden) rows and links."""
+    def layer(self, number: int, size: int) -> nn.Module:
+        """The layer of a number from 1 to T: a module of (n, size) rows and links."""
         raise NotImplementedError
 
     def links(self, messages: MessageGraph, hidden: Tensor | None, negatives: torch.Generator | None) -> Any:
         """The visible links in the form that the layers read."""
         raise NotImplementedError
 
-    def forward(
-        self,
-        features: Tensor | SparseMatrix | None,
-        messages: MessageGraph,
-        *,
-        negatives: torch.Generator | None = None,
-        drops: torch.Generator | None = None,
-        hidden: Tensor | None = None,
-    ) -> Tensor:
-        """(n, hidden) embeddings; `drops` drives dropout."""
-        y = self.stacked(self.base(features, None, drops), self.links(messages, hidden, negatives), drops)
+    def embeddings(self, given: EncoderInput) -> Tensor:
+        """(n, hidden) embeddings."""
+        links = self.links(given.messages, given.hidden, given.negatives)
+        y = self.stacked(self.base(given.features, None, given.drops), links, given.drops)
         return y if self.norm is None else self.norm(y)
 
     def stacked(self, f: Tensor, links: Any, drops: torch.Generator | None) -> Tensor:
@@ -81,7 +75,7 @@ def layered(task: Task, kind: type[Layered], own: Mapping[str, Any], fixed: Mapp
     return trained(task, builder(kind), merged(suited, {"encoder": own}), fixed={"encoder": fixed})
 
 
-def builder(kind: type[Layered]) -> Callable[[Settings, Graph], Model]:
+def builder(kind: Callable[[EncoderSettings, int, int], NodeEncoder]) -> Callable[[Settings, Graph], Model]:
     """How to make a model of an encoder of this kind and the decoder of the settings."""
 
     def build(settings: Settings, graph: Graph) -> Model:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
 from yinyan.errors import SettingsError
-from yinyan.peers.contract import Method
+from yinyan.graph import Graph
+from yinyan.peers.contract import Method, Outcome, Pairs, Scores, Task
 
 __all__ = ["METHODS", "PEERS", "Card", "method"]
 
 
 class Card(NamedTuple):
-    """A method's family and where it lives, as module:function within this package."""
+    """A method's family and where it lives, as module:function within this package.
+
+    Heuristics are functions of a message graph and pairs; other methods of a task.
+    """
 
     family: str
     home: str
@@ -29,13 +34,15 @@ METHODS = {
     "yinyan-imputed": Card(
         "ours", "imputed:yinyan_from_imputed_edges", "the same from imputed edges (low-rank completion)"
     ),
-    "cn": Card("heuristic", "classical:cn", "common neighbours"),
-    "aa": Card("heuristic", "classical:aa", "Adamic-Adar"),
-    "ra": Card("heuristic", "classical:ra", "resource allocation"),
-    "jaccard": Card("heuristic", "classical:jaccard", "shared over all neighbours"),
-    "preferential": Card("heuristic", "classical:preferential", "preferential attachment: the product of degrees"),
-    "katz": Card("heuristic", "classical:katz", "walks of all lengths, the longer the less"),
-    "pagerank": Card("heuristic", "classical:pagerank", "personalised PageRank, both ways"),
+    "cn": Card("heuristic", "heuristics:common_neighbours", "common neighbours"),
+    "aa": Card("heuristic", "heuristics:adamic_adar", "Adamic-Adar"),
+    "ra": Card("heuristic", "heuristics:resource_allocation", "resource allocation"),
+    "jaccard": Card("heuristic", "heuristics:jaccard", "shared over all neighbours"),
+    "preferential": Card(
+        "heuristic", "heuristics:preferential_attachment", "preferential attachment: the product of degrees"
+    ),
+    "katz": Card("heuristic", "walk_sums:katz", "walks of all lengths, the longer the less"),
+    "pagerank": Card("heuristic", "walk_sums:personalised_pagerank", "personalised PageRank, both ways"),
     "mlp": Card("no graph", "mlp:mlp", "no graph (MLP)"),
     "mf": Card("embedding", "factorisation:factorisation", "matrix factorisation: a vector for each node"),
     "node2vec": Card("embedding", "node2vec:node2vec", "skip-gram over biased random walks"),
@@ -89,5 +96,15 @@ def method(name: str) -> Method:
         near = difflib.get_close_matches(name, METHODS, n=1, cutoff=0.0)[0]
         raise SettingsError(f"there is no method {name!r} (nearest: {near!r}; all: {', '.join(METHODS)})")
     module, _, function = METHODS[name].home.partition(":")
-    found: Method = getattr(import_module(f"yinyan.peers.{module}"), function)
-    return found
+    found = getattr(import_module(f"yinyan.peers.{module}"), function)
+    return _heuristic(found) if METHODS[name].family == "heuristic" else found
+
+
+def _heuristic(score: Callable[[Graph, Pairs], Scores]) -> Method:
+    """No training: scores over the messages of test time."""
+
+    def run(task: Task) -> Outcome:
+        messages = task.split.graph.with_edges(task.split.test_messages)
+        return Outcome(lambda pairs: score(messages, pairs))
+
+    return run

@@ -11,7 +11,7 @@ import torch
 from yinyan.datasets import load
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import DivergedError
-from yinyan.evaluation import Protocol, figures_of, held_out_scores, make_split, negatives_in_words
+from yinyan.evaluation import figures_of, held_out_scores, make_split, negatives_in_words
 from yinyan.graph.feature_matrix import rows_normalised
 from yinyan.peers.contract import Fits, Overrides, Task, merged
 from yinyan.peers.registry import method
@@ -37,7 +37,7 @@ def measure(cell: Cell, *, device: str, threads: int, smoke: bool) -> Result:
     settings = merged(cell.settings, _SMALL) if smoke else cell.settings
     split = make_split(data, cell.protocol, cell.seed)
     name = f"stand-in for {cell.data}" if smoke else cell.data
-    protocol = str(Protocol(name, cell.protocol, negatives_in_words(split), cell.metric, (cell.seed,)))
+    protocol = f"{name} / {cell.protocol} / {negatives_in_words(split)} / {cell.metric} / seed {cell.seed}"
     started = time.perf_counter()
     try:
         outcome = method(cell.method)(Task(split, cell.seed, settings, device, fits=_FITS))

@@ -11,8 +11,8 @@ from pathlib import Path
 from yinyan.files import atomic_path, write_text
 from yinyan.reproduce.plots import draw
 from yinyan.reproduce.recipe import Recipe, read_recipe, recipe_names
+from yinyan.reproduce.result_tables import as_json, as_markdown
 from yinyan.reproduce.running import Job, Result, kept_results
-from yinyan.reproduce.tables import as_json, as_markdown
 
 __all__ = ["recipe_list", "write_index", "write_pages"]
 

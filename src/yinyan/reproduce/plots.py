@@ -9,8 +9,8 @@ from typing import Any
 
 from yinyan.errors import MissingExtraError
 from yinyan.reproduce.recipe import Recipe
+from yinyan.reproduce.result_tables import values_of
 from yinyan.reproduce.running import Result
-from yinyan.reproduce.tables import values_of
 
 __all__ = ["draw"]
 

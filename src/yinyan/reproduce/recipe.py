@@ -34,11 +34,11 @@ class Place:
     """What a row does on one data set."""
 
     data: str
-    expect: float | None  # the published value, in per cent
-    spread: float | None
     seeds: int
     protocols: tuple[str, ...]
     settings: Overrides
+    expect: float | None = None  # the published value, in per cent
+    spread: float | None = None
     metric: str | None = None  # where it is not the table's
 
 
@@ -115,17 +115,8 @@ class Recipe:
         """
         jobs = [(r, p, q, s) for r in self.rows for p in r.places for q in p.protocols for s in range(seeds or p.seeds)]
         for row, place, protocol, seed in sorted(jobs, key=lambda job: job[3]):
-            yield Cell(
-                self.name,
-                row.name,
-                row.method,
-                place.data,
-                protocol,
-                place.metric or self.metric,
-                seed,
-                row.row_normalised,
-                place.settings,
-            )
+            where = (place.data, protocol, place.metric or self.metric, seed)
+            yield Cell(self.name, row.name, row.method, *where, row.row_normalised, place.settings)
 
 
 def recipe_names() -> list[str]:
@@ -183,17 +174,8 @@ def parse_recipe(name: str, text: str) -> Recipe:
     protocols = _protocols(name, document["protocols"])
     metric(document["metric"])
     rows = tuple(_row(f"{name}: row {i + 1}", row, document, protocols) for i, row in enumerate(document["row"]))
-    return Recipe(
-        name,
-        document["title"],
-        document.get("about", "").strip(),
-        document["metric"],
-        document["source"],
-        protocols,
-        rows,
-        document.get("x_label", ""),
-        document.get("needs", ""),
-    )
+    plain = {key: document[key] for key in ("title", "metric", "source", "x_label", "needs") if key in document}
+    return Recipe(name, about=document.get("about", "").strip(), protocols=protocols, rows=rows, **plain)
 
 
 def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protocols: tuple[str, ...]) -> Row:
@@ -224,15 +206,8 @@ def _place(
         metric(given["metric"])
     own = merged(settings, _groups(given))
     Settings().updated(own)
-    return Place(
-        data,
-        given.get("expect"),
-        given.get("spread"),
-        given.get("seeds", seeds),
-        _protocols(path, given.get("protocols", protocols)),
-        own,
-        given.get("metric"),
-    )
+    plain = {"seeds": seeds} | {key: given[key] for key in ("expect", "spread", "seeds", "metric") if key in given}
+    return Place(data, protocols=_protocols(path, given.get("protocols", protocols)), settings=own, **plain)
 
 
 def _groups(given: Mapping[str, Any]) -> Overrides:

@@ -64,14 +64,11 @@ def _features(kind: str, group: NDArray[np.int64], generator: np.random.Generato
 
 def _parts(graph: Graph, *, own: bool, generator: np.random.Generator) -> Parts:
     split = random_split(graph, seed=0, valid_negatives=200)
-    if not own:
-        negatives = {"valid_negatives": split.valid_negatives, "test_negatives": split.test_negatives}
-    else:
-        negatives = {
-            "valid_negatives": _own(graph, split.valid_targets, generator),
-            "test_negatives": _own(graph, split.test_targets, generator),
-        }
-    return Parts(split.train_targets, split.valid_targets, split.test_targets, **negatives)
+    valid, test = split.valid_negatives, split.test_negatives
+    if own:
+        valid, test = (_own(graph, links, generator) for links in (split.valid_targets, split.test_targets))
+    positives = (split.train_targets, split.valid_targets, split.test_targets)
+    return Parts(*positives, valid_negatives=valid, test_negatives=test)
 
 
 def _own(graph: Graph, links: NDArray[np.int64], generator: np.random.Generator, count: int = 25) -> NDArray[np.int64]:

@@ -20,7 +20,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from yinyan.model.embedding import is_finite
+from yinyan.model.inference import is_finite
 from yinyan.native import retrieval_kernels
 from yinyan.native.retrieval_kernels import FoldedDecoder, RoundedDecoder, RoundedRows
 

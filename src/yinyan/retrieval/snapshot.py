@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.errors import InputError
-from yinyan.model.embedding import is_finite
+from yinyan.model.inference import is_finite
 from yinyan.retrieval.row_numbers import checked_rows
 
 __all__ = ["Snapshot"]

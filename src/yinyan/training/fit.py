@@ -13,7 +13,7 @@ from yinyan.errors import StoppedError
 from yinyan.graph import Graph
 from yinyan.metrics import average_precision, hits_at_rate, mrr, roc_auc
 from yinyan.model.calibration import Method, fit_calibration
-from yinyan.model.encoder import Encoder
+from yinyan.model.encoder import Encoder, EncoderInput
 from yinyan.model.fitted import (
     EpochRecord,
     Fitted,
@@ -38,13 +38,7 @@ from yinyan.training.memory import check_memory
 from yinyan.training.node_order import local_order
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = [
-    "Fitted",
-    "build_model",
-    "embed_graph",
-    "fit_model",
-    "our_encoder",
-]
+__all__ = ["fit_model"]
 
 _CHECKPOINT_SECONDS = 60.0
 
@@ -109,7 +103,7 @@ def fit_model(
         history=tuple(state.history),
         best_epoch=state.best_epoch,
         best_score=state.best_score,
-        energy=tuple(model.encoder.energy_trace(features, messages, negatives=generator)),
+        energy=tuple(model.encoder.energy_trace(EncoderInput(features, messages, generator))),
         seconds=time.perf_counter() - started,
         valid_scores=(valid[0], valid[1].ravel()),
     )

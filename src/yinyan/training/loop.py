@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from yinyan.errors import DivergedError, TrainingError
 from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
+from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
@@ -70,7 +71,7 @@ def train(
     num_targets = data.targets.shape[0]
     batch_size = _batch_size(settings, num_targets)
     steps_per_epoch = math.ceil(num_targets / batch_size)
-    tools = _Tools(model, data, settings, streams, optimizer, settings.epochs * steps_per_epoch)
+    total_steps = settings.epochs * steps_per_epoch
 
     if start_counts and not state.best_weights:
         _remember_best(state, model, _validate(model, data, EpochRecord(0, 0.0, 0.0), settings, streams))
@@ -81,12 +82,16 @@ def train(
             state.order, state.position, state.loss_sum = order, 0, 0.0
         while state.position < num_targets:
             batch = state.order[state.position : state.position + batch_size].to(data.targets.device)
-            _step(tools, state, batch, state.epoch * steps_per_epoch + state.position // batch_size)
+            done = state.epoch * steps_per_epoch + state.position // batch_size
+            rate = learning_rate(settings, done, total_steps)
+            loss = _step(model, data, settings, streams, optimizer, batch, rate)
+            _average(state, model, settings, done)
+            state.loss_sum += loss * batch.numel()
             state.position += batch.numel()
             if not on_step(state):
                 return state
         state.epoch, state.order = state.epoch + 1, None
-        last_rate = tools.rate(state.epoch * steps_per_epoch - 1)
+        last_rate = learning_rate(settings, state.epoch * steps_per_epoch - 1, total_steps)
         record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
             with _averaged(model, state):
@@ -105,66 +110,47 @@ def train(
     return state
 
 
-@dataclass(frozen=True)
-class _Tools:
-    """What a step works with."""
+def _step(
+    model: Model,
+    data: TrainingData,
+    settings: TrainingSettings,
+    streams: Streams,
+    optimizer: torch.optim.Optimizer,
+    batch: Tensor,
+    rate: float,
+) -> float:
+    """Hide the batch from the message graph, embed all nodes, score the batch against fresh negatives, update.
 
-    model: Model
-    data: TrainingData
-    settings: TrainingSettings
-    streams: Streams
-    optimizer: torch.optim.Optimizer
-    num_steps: int  # of the whole run
-
-    def rate(self, done: int) -> float:
-        """The learning rate after so many steps."""
-        return learning_rate(self.settings, done, self.num_steps)
-
-
-def _step(tools: _Tools, state: TrainingState, batch: Tensor, done: int) -> None:
-    """Hide the batch from the message graph, embed all nodes, score the batch against fresh negatives, update."""
-    data, streams, settings = tools.data, tools.streams, tools.settings
+    Returns the loss. Whatever gets no gradient stays as it is.
+    """
     hidden = None
     if settings.mask_targets:
         hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
         places = data.pair_of_target[batch]
         hidden[places[places >= 0]] = True
-    negatives, drops = streams["message_negatives"], streams["dropout"]
-    y = tools.model.encoder(data.features, data.messages, negatives=negatives, drops=drops, hidden=hidden)
-    links = data.targets[batch]
+    drops, links = streams["dropout"], data.targets[batch]
+    y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden)
     pairs = Pairs(y, links, draw_loss_negatives(data.known, links, settings, streams["loss_negatives"]))
-    loss = _loss(tools, pairs, hidden)
-    _descend(tools, loss, tools.rate(done))
-    _average(state, tools.model, settings, done)
-    state.loss_sum += float(loss.detach()) * links.shape[0]
-
-
-def _loss(tools: _Tools, pairs: Pairs, hidden: Tensor | None) -> Tensor:
-    drops, messages = tools.streams["dropout"], tools.data.messages
-    loss = tools.model.loss(pairs, messages, tools.settings.loss, hidden=hidden, drops=drops)
+    loss = model.loss(pairs, data.messages, settings.loss, hidden=hidden, drops=drops)
     value = float(loss.detach())
     if not math.isfinite(value):
         raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
-    return loss
-
-
-def _descend(tools: _Tools, loss: Tensor, rate: float) -> None:
-    """Update what `loss` depends on; whatever gets no gradient stays as it is."""
-    tools.optimizer.zero_grad(set_to_none=True)
+    optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    if tools.settings.clip_norm:
-        nn.utils.clip_grad_norm_(tools.model.parameters(), tools.settings.clip_norm)
-    for group in tools.optimizer.param_groups:
+    if settings.clip_norm:
+        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+    for group in optimizer.param_groups:
         group["lr"] = rate
-    tools.optimizer.step()
+    optimizer.step()
+    return value
 
 
 @torch.no_grad()
 def _validate(
     model: Model, data: TrainingData, record: EpochRecord, settings: TrainingSettings, streams: Streams
 ) -> EpochRecord:
-    negatives, messages = streams["message_negatives"], data.valid_messages
-    y, energies = model.encoder.watched(data.features, messages, negatives=negatives)
+    messages = data.valid_messages
+    y, energies = model.encoder.watched(EncoderInput(data.features, messages, streams["message_negatives"]))
     if settings.refuse_runaway:
         refuse_divergence(energies)
     positive, negative = (score_pairs(model, y, messages, pairs) for pairs in (data.valid_links, data.valid_non_links))

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from yinyan.errors import SettingsError
-from yinyan.model.embedding import embed_all, is_finite
 from yinyan.model.encoder import Encoder, NodeEncoder
+from yinyan.model.inference import embed_all, is_finite
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 from yinyan.native import graph_kernels
@@ -206,7 +206,7 @@ def test_one_bad_entry_is_found(bad: float) -> None:
 _MEMORY = """
 import sys, torch
 from pathlib import Path
-from yinyan.model.embedding import embed_all
+from yinyan.model.inference import embed_all
 from yinyan.model.encoder import Encoder
 from yinyan.model.messages import MessageGraph
 from yinyan.settings import EncoderSettings
