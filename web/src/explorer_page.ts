@@ -134,7 +134,7 @@ export class ExplorerPage {
     if (!fresh) return;
     if (focused) head.querySelector("h1")?.focus({ preventScroll: true }); // the row that had it is gone
     announce(
-      `${nameFor(detail.id)}: ${counted(detail.degree, "link")}, ${counted(predictions.length, "predicted link")}.`,
+      `${nameFor(detail.id)}: ${counted(detail.degree, "edge")}, ${counted(predictions.length, "predicted link")}.`,
     );
   }
 
@@ -176,7 +176,7 @@ export class ExplorerPage {
       return key === scene.centre || node === undefined || matches(node[0], node[1]);
     });
     const links = scene.links.filter(({ central, known }) => central && known).length;
-    const told = `${nameFor(detail.id)} with ${counted(links, "link")} and ${counted(shown.length, "prediction")}`;
+    const told = `${nameFor(detail.id)} with ${counted(links, "edge")} and ${counted(shown.length, "prediction")}`;
     this.graph.show(scene, `${told}. The lists hold the same in words.`);
   }
 

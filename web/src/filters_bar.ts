@@ -12,7 +12,7 @@ export class FiltersBar {
   private readonly least = h("input", { type: "range", id: "filter-least", min: 0, max: 100, step: 1 });
   private readonly shownLeast = h("output", { for: "filter-least" });
   private readonly count = h("select", { id: "filter-k" });
-  private readonly links = h("button", { type: "button", class: "toggle solid", id: "filter-links" }, "Links");
+  private readonly links = h("button", { type: "button", class: "toggle solid", id: "filter-links" }, "Edges");
   private readonly predictions = h(
     "button",
     { type: "button", class: "toggle dashed", id: "filter-predictions" },

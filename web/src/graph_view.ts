@@ -159,7 +159,7 @@ export class GraphView {
     if (node === null) return;
     const chance = node.probability === null ? "" : ` · ${percent(node.probability)}`;
     const kind = { centre: "in the middle", link: "linked", predicted: "predicted", far: "further away" }[node.role];
-    const links = node.degree > 0 ? ` · ${counted(node.degree, "link")}` : "";
+    const links = node.degree > 0 ? ` · ${counted(node.degree, "edge")}` : "";
     this.tip.replaceChildren(h("strong", {}, node.name), h("span", {}, `${kind}${chance}${links}`));
     this.tip.hidden = false;
     const room = this.surface.width - this.tip.offsetWidth - 8;

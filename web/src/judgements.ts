@@ -12,7 +12,7 @@ interface Judgement {
   names: string;
 }
 
-const DONE = { accept: "is a link now", reject: "will not be predicted again" };
+const DONE = { accept: "is an edge now", reject: "will not be predicted again" };
 const DO = { accept: api.addLink, reject: api.reject };
 const UNDO = { accept: api.removeLink, reject: api.unreject };
 
@@ -40,7 +40,7 @@ export class Judgements {
     }
     await this.changed();
     const more = this.made.length > 0 ? (): void => void this.undo() : undefined;
-    note(last.verdict === "accept" ? `${last.names} is no link again.` : `${last.names} may be predicted again.`, more);
+    note(last.verdict === "accept" ? `${last.names} is no edge any more.` : `${last.names} may be predicted again.`, more);
   }
 
   private async tell(change: (pair: Pair) => Promise<unknown>, { pair }: Judgement): Promise<boolean> {

@@ -6,7 +6,7 @@ export function legend(): HTMLElement {
   return h(
     "div",
     { class: "legend" },
-    h("span", {}, h("span", { class: "sample" }), "link", h("span", { class: "sample dashed" }), "predicted"),
+    h("span", {}, h("span", { class: "sample" }), "edge", h("span", { class: "sample dashed" }), "predicted"),
     h("span", {}, "unlikely", h("span", { class: "ramp" }), "likely"),
   );
 }

@@ -25,12 +25,12 @@ export class LinksList {
 
   show({ shown, complete, degree, scores, centre }: LinksContent): void {
     const rows = shown.map((node) => this.row(node, scores.get(keyOf(node.id)) ?? null, centre));
-    const nothing = degree === 0 ? "This node has no link yet." : "The filters hide all links.";
+    const nothing = degree === 0 ? "This node has no edge yet." : "The filters hide all edges.";
     this.element.replaceChildren(
-      h("h2", { id: "links-title" }, "Links ", h("span", { class: "count" }, degree.toLocaleString("en"))),
+      h("h2", { id: "links-title" }, "Edges ", h("span", { class: "count" }, degree.toLocaleString("en"))),
       rows.length > 0 ? h("ul", { class: "rows" }, ...rows) : h("p", { class: "small" }, nothing),
       ...(!complete
-        ? [h("button", { type: "button", onclick: this.more }, `Show more of ${counted(degree, "link")}`)]
+        ? [h("button", { type: "button", onclick: this.more }, `Show more of ${counted(degree, "edge")}`)]
         : []),
     );
   }
@@ -51,7 +51,7 @@ export class LinksList {
         { class: "under" },
         chanceOf(scored.probability),
         scoreOf(scored.score),
-        inward && h("span", { class: "tag" }, "links here"),
+        inward && h("span", { class: "tag" }, "edge to this node"),
       );
     const row = h(
       "li",

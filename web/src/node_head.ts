@@ -47,7 +47,7 @@ export function nodeHead(detail: NodeDetail, events: HeadEvents): HTMLElement {
     h(
       "p",
       { class: "small" },
-      `${counted(detail.degree, "link")} · id `,
+      `${counted(detail.degree, "edge")} · id `,
       name !== String(detail.id) && h("strong", {}, String(detail.id)),
       name === String(detail.id) ? `is ${kind}` : ` (${kind})`,
     ),

@@ -97,7 +97,7 @@ export class SearchBox {
       h("span", { class: "name" }, name),
       id,
       kind,
-      h("span", { class: "small" }, counted(node.degree, "link")),
+      h("span", { class: "small" }, counted(node.degree, "edge")),
     );
     option.addEventListener("pointerdown", (event) => {
       event.preventDefault(); // keeps the focus, so that blur does not close the list before the click

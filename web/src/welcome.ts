@@ -15,7 +15,7 @@ export async function showWelcome(place: HTMLElement, walk: (id: Id) => void, si
   try {
     const [{ nodes }, model] = await withKey(() => Promise.all([api.search("", STARTS, signal), api.model(signal)]));
     const { num_nodes, num_links } = model.model;
-    const size = `${model.name} · ${counted(num_nodes, "node")} · ${counted(num_links, "link")}`;
+    const size = `${model.name} · ${counted(num_nodes, "node")} · ${counted(num_links, "edge")}`;
     const starts = nodes.map((node) =>
       h(
         "li",
@@ -24,7 +24,7 @@ export async function showWelcome(place: HTMLElement, walk: (id: Id) => void, si
           "button",
           { type: "button", class: "start", onclick: () => walk(node.id) },
           h("span", { class: "name" }, nameOf(node)),
-          h("span", { class: "small" }, counted(node.degree, "link")),
+          h("span", { class: "small" }, counted(node.degree, "edge")),
         ),
       ),
     );
@@ -33,9 +33,9 @@ export async function showWelcome(place: HTMLElement, walk: (id: Id) => void, si
         ? empty("This graph has no nodes", "Add some through the service, and they can be explored here.")
         : empty(
             "Which links are missing?",
-            "Search a node, or start from one with many links. Known links are drawn solid, predicted ones dashed; their colour and width tell how likely the model finds them.",
+            "Search a node, or start from one with many edges. Edges are drawn solid, predicted links dashed; colour and width show their probability.",
             h("p", { class: "small" }, size),
-            h("ul", { class: "starts", "aria-label": "Nodes with many links" }, ...starts),
+            h("ul", { class: "starts", "aria-label": "Nodes with many edges" }, ...starts),
           ),
     );
   } catch (error) {

@@ -58,7 +58,7 @@ function row(name: string, role: string, amount: number, greatest: number): HTML
 
 function roleOf({ neighbour, of, attracts }: Share): string {
   if (neighbour === null) return `pushed away from ${of}`;
-  return `${attracts ? "link" : "no link"} of ${of}`;
+  return `${attracts ? "edge" : "negative"} of ${of}`;
 }
 
 function told(explanation: Explanation): HTMLElement {

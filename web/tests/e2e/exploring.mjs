@@ -28,7 +28,7 @@ export const exploring = {
       await visit.at("Paper c12");
       assert.match(page.url(), /#\/explore\?node=c12$/);
       await visit.until(
-        async () => /Paper c12: \d+ links?, 10 predicted/.test(await page.locator("#announcements").innerText()),
+        async () => /Paper c12: \d+ edges?, 10 predicted/.test(await page.locator("#announcements").innerText()),
         "an announcement",
       );
       await box.fill("no such node at all");
