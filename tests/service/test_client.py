@@ -8,8 +8,10 @@ import pytest
 import yinyan
 from serving_tools import free_port, served
 from yinyan.errors import InputError, UnknownNodeError
+from yinyan.service import sizes
 from yinyan.service.client import ServiceError
 from yinyan.service.keys import add_key
+from yinyan.service.options import Limits
 
 
 def test_the_client_answers_as_the_predictor_does(mixed: Path) -> None:
@@ -65,3 +67,32 @@ def test_the_client_raises_the_librarys_errors(model: Path, tmp_path: Path) -> N
         assert conflict.value.status == 409
     with pytest.raises(ServiceError, match="is 'yinyan serve' running"):
         yinyan.Client(f"http://127.0.0.1:{free_port()}", timeout=1).model()
+
+
+def test_the_client_sends_long_lists_in_parts(model: Path) -> None:
+    """Above 4 MiB the client reported "no answer", and above 10,000 pairs a refusal."""
+    with served(model) as service:
+        client = yinyan.Client(str(service.base_url))
+        pairs = [("n00", f"n{1 + i % 39:02d}") for i in range(20_001)]
+        scores = client.score(pairs)
+        assert len(scores) == 20_001
+        np.testing.assert_array_equal(scores[:39], scores[39:78])
+        assert len(client.predict_proba(pairs[:10_001])) == 10_001
+        assert client.embed(["n00"] * 1_001).shape[0] == 1_001
+        assert len(client.recommend(["n00"] * 101, k=2)) == 202
+        assert len(client.similar(["n00"] * 101, k=2)) == 202
+        assert client.add_links([("n00", "n30")] * 10_001) == 1
+        assert client.reject(pairs[:39] * 260) == 39
+        assert client.score([]).shape == (0,)
+        long = [f"{i:04d}" + "x" * 1_020 for i in range(3_000)]
+        with pytest.raises(UnknownNodeError, match="is not in the graph"):
+            client.score([(a, b) for a, b in zip(long, long[1:], strict=False)])  # 6 MB of ids
+        for features, words in (([0.0] * 2_000_000, "4,194,304 bytes"), ([0.0] * 100_001, "100,000 features")):
+            with pytest.raises((InputError, ServiceError), match=words):
+                client.add_node("x", features=features)
+
+
+def test_the_clients_sizes_are_the_services() -> None:
+    limits = Limits()
+    assert (limits.body_bytes, limits.pairs, limits.nodes) == (sizes.BODY_BYTES, sizes.PAIRS, sizes.NODES)
+    assert limits.recommend_nodes == sizes.RECOMMEND_NODES

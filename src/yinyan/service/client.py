@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import ProxyHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,20 @@ from numpy.typing import NDArray
 from yinyan.deprecation import renamed_keyword
 from yinyan.errors import InputError, UnknownNodeError, YinYanError
 from yinyan.results import Contribution, Explanation, Id, Recommendations
+from yinyan.service.sizes import BODY_BYTES, NODES, PAIRS, RECOMMEND_NODES
 
 __all__ = ["Client", "ServiceError"]
 
 Pair = tuple[Id, Id]
+
+_ENVELOPE = 4_096  # bytes of a body beside its list
+
+
+class _NoRedirects(HTTPRedirectHandler):
+    """A redirect is an error here: the key and the question are for the address that was given."""
+
+    def redirect_request(self, *args: Any, **kwargs: Any) -> None:
+        """Never."""
 
 
 class ServiceError(YinYanError):
@@ -33,7 +44,11 @@ class Client:
     """Queries a service that `yinyan serve` has started.
 
     An invalid request (HTTP status 422) raises InputError, a node that is not in the graph (404) UnknownNodeError, and
-    every other refusal ServiceError.
+    every other refusal ServiceError. Redirects are not followed, so that the key reaches no other host. A list that is
+    longer than one request may be is sent in several requests; each is answered, or changes the graph, as a whole.
+
+    The client sends the largest version that it has seen with each request, and the service gives no answer from an
+    older state, whichever of its processes is asked.
 
     Parameters
     ----------
@@ -44,6 +59,11 @@ class Client:
     timeout
         Maximum seconds per request.
 
+    Attributes
+    ----------
+    version
+        The largest version seen; set it to 0 to read the state of a service whose change log was replaced.
+
     Examples
     --------
     >>> from yinyan import Client
@@ -52,9 +72,10 @@ class Client:
     """
 
     def __init__(self, address: str = "http://127.0.0.1:8000", *, key: str | None = None, timeout: float = 30.0):
-        self.address, self.timeout = address.rstrip("/"), timeout
+        self.address, self.timeout, self.version = address.rstrip("/"), timeout, 0
+        self._lock = threading.Lock()  # one client may be used by several threads
         self._headers = {"Content-Type": "application/json"} | ({} if key is None else {"X-API-Key": key})
-        self._opener = build_opener(ProxyHandler({}))  # straight to the address that was given
+        self._opener = build_opener(ProxyHandler({}), _NoRedirects())  # straight to the address that was given
 
     @renamed_keyword("known", "exclude_known", lambda known: not known)
     def recommend(
@@ -90,8 +111,8 @@ class Client:
         >>> Client().recommend("p1", k=10)  # doctest: +SKIP
         """
         pool = None if among is None else list(among)
-        body = {"nodes": _listed(nodes), "k": k, "exclude_known": exclude_known, "among": pool}
-        results = self._post("recommend", body)["results"]
+        body = {"k": k, "exclude_known": exclude_known, "among": pool}
+        results = self._gathered("recommend", "nodes", _listed(nodes), RECOMMEND_NODES, "results", body)
         return _table([(r["node"], p["target"], p) for r in results for p in r["recommendations"]], "score")
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
@@ -120,7 +141,7 @@ class Client:
         --------
         >>> Client().similar("p1", k=10)  # doctest: +SKIP
         """
-        results = self._post("similar", {"nodes": _listed(nodes), "k": k})["results"]
+        results = self._gathered("similar", "nodes", _listed(nodes), RECOMMEND_NODES, "results", {"k": k})
         return _table([(r["node"], s["node"], s) for r in results for s in r["similar"]], "similarity")
 
     def score(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
@@ -147,7 +168,8 @@ class Client:
         --------
         >>> Client().score([("p1", "p2"), ("p1", "p3")])  # doctest: +SKIP
         """
-        return np.array([s["score"] for s in self._post("score", {"pairs": list(pairs)})["scores"]], dtype=np.float32)
+        found = self._gathered("score", "pairs", pairs, PAIRS, "scores")
+        return np.array([s["score"] for s in found], dtype=np.float32)
 
     def predict_proba(self, pairs: Sequence[Pair], *, base_rate: float = 0.5) -> NDArray[np.float64]:
         """The probability that each pair is a link.
@@ -175,8 +197,8 @@ class Client:
         --------
         >>> Client().predict_proba([("p1", "p2")], base_rate=0.01)  # doctest: +SKIP
         """
-        answer = self._post("score", {"pairs": list(pairs), "base_rate": base_rate})
-        return np.array([s["probability"] for s in answer["scores"]])
+        found = self._gathered("score", "pairs", pairs, PAIRS, "scores", {"base_rate": base_rate})
+        return np.array([s["probability"] for s in found])
 
     def explain(self, source: Id, target: Id) -> Explanation:
         """Which neighbours moved the score of a pair, and by how much.
@@ -229,7 +251,8 @@ class Client:
         --------
         >>> Client().embed(["p1", "p2"])  # doctest: +SKIP
         """
-        return np.array([e["vector"] for e in self._post("embed", {"nodes": list(nodes)})["embeddings"]], np.float32)
+        found = self._gathered("embed", "nodes", nodes, NODES, "embeddings")
+        return np.array([e["vector"] for e in found], np.float32)
 
     def search(self, query: str = "", limit: int = 20) -> list[dict[str, Any]]:
         """Nodes whose id or label begins with a text or is spelled alike.
@@ -333,7 +356,7 @@ class Client:
         --------
         >>> Client().add_links([("p1", "p2")])  # doctest: +SKIP
         """
-        return int(self._post("edges", {"edges": list(pairs)})["added"])
+        return self._changed("POST", "edges", "edges", pairs, "added")
 
     def remove_links(self, pairs: Sequence[Pair]) -> int:
         """Remove links from the live graph.
@@ -359,7 +382,7 @@ class Client:
         --------
         >>> Client().remove_links([("p1", "p2")])  # doctest: +SKIP
         """
-        return int(self._ask("DELETE", "edges", {"edges": list(pairs)})["removed"])
+        return self._changed("DELETE", "edges", "edges", pairs, "removed")
 
     def add_node(
         self, node: Id, *, features: Any = None, neighbours: Sequence[Id] = (), label: str | None = None
@@ -418,7 +441,7 @@ class Client:
         --------
         >>> Client().reject([("p1", "p2")])  # doctest: +SKIP
         """
-        return int(self._post("rejections", {"pairs": list(pairs)})["rejected"])
+        return self._changed("POST", "rejections", "pairs", pairs, "rejected")
 
     def take_back(self, pairs: Sequence[Pair]) -> int:
         """Recommend rejected pairs again.
@@ -444,7 +467,7 @@ class Client:
         --------
         >>> Client().take_back([("p1", "p2")])  # doctest: +SKIP
         """
-        return int(self._ask("DELETE", "rejections", {"pairs": list(pairs)})["rejected"])
+        return self._changed("DELETE", "rejections", "pairs", pairs, "rejected")
 
     def reload(self) -> None:
         """Make the service read its model directory again.
@@ -463,17 +486,48 @@ class Client:
     def _post(self, route: str, body: Any) -> dict[str, Any]:
         return self._ask("POST", route, body)
 
+    def _gathered(
+        self, route: str, field: str, values: Sequence[Any], most: int, name: str, more: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """Answers about a list, in its order, by as many requests as it takes."""
+        room = BODY_BYTES - _ENVELOPE - len(json.dumps(more))
+        parts = _parts(values, most, room)
+        return [answer for part in parts for answer in self._post(route, {field: part, **(more or {})})[name]]
+
+    def _changed(self, method: str, route: str, field: str, pairs: Sequence[Pair], name: str) -> int:
+        """How many pairs of a list changed, by as many requests as it takes."""
+        parts = _parts(pairs, PAIRS, BODY_BYTES - _ENVELOPE)
+        return sum(int(self._ask(method, route, {field: part})[name]) for part in parts)
+
     def _ask(self, method: str, route: str, body: Any = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.address}/v1/{route}", data, self._headers, method=method)
+        if data is not None and len(data) > BODY_BYTES:
+            raise InputError(f"one request may have {BODY_BYTES:,} bytes (got {len(data):,}): send less at a time")
+        headers = {**self._headers, "X-Yinyan-Version": str(self.version)}
+        request = Request(f"{self.address}/v1/{route}", data, headers, method=method)
         try:
             with self._opener.open(request, timeout=self.timeout) as response:
                 answer: dict[str, Any] = json.load(response)
-                return answer
         except HTTPError as error:
-            raise _refusal(error.code, error.read()) from None
+            raise self._refusal(error) from None
         except (URLError, OSError) as error:
             raise ServiceError(f"no answer from {self.address}: {error} (is 'yinyan serve' running there?)") from error
+        with self._lock:
+            self.version = max(self.version, int(answer.get("version", 0)))
+        return answer
+
+    def _refusal(self, error: HTTPError) -> YinYanError:
+        """The library's own error again."""
+        if error.code in range(300, 400):
+            place = str(error.headers.get("Location"))
+            words = f"{self.address} redirects to {place!r:.200}, and redirects are not followed: use that address"
+            return ServiceError(words, error.code)
+        if error.code == 412:
+            words = "(set the client's 'version' to 0 to read the present state)"
+            return ServiceError(f"{_detail(error)} {words}", error.code)
+        kinds: dict[int, type[YinYanError]] = {404: UnknownNodeError, 422: InputError}
+        found = _detail(error)
+        return kinds[error.code](found) if error.code in kinds else ServiceError(found, error.code)
 
 
 def _listed(nodes: Id | Sequence[Id]) -> list[Id]:
@@ -490,11 +544,23 @@ def _table(rows: Sequence[tuple[Id, Id, dict[str, Any]]], score: str) -> Recomme
     )
 
 
-def _refusal(status: int, body: bytes) -> YinYanError:
-    """The library's own error again."""
+def _parts(values: Sequence[Any], most: int, room: int) -> Iterator[list[Any]]:
+    """A list in parts of at most so many items and bytes of JSON; an empty list is one part."""
+    part: list[Any] = []
+    size = 0
+    for value in values:
+        length = len(json.dumps(value)) + 2
+        if part and (len(part) == most or size + length > room):
+            yield part
+            part, size = [], 0
+        part.append(value)
+        size += length
+    if part or not len(values):
+        yield part
+
+
+def _detail(error: HTTPError) -> str:
     try:
-        detail = str(json.loads(body)["detail"])
+        return str(json.loads(error.read())["detail"])
     except (ValueError, KeyError, TypeError):
-        detail = f"the service answered with status {status}"
-    kinds: dict[int, type[YinYanError]] = {404: UnknownNodeError, 422: InputError}
-    return kinds[status](detail) if status in kinds else ServiceError(detail, status)
+        return f"the service answered with status {error.code}"

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pydantic.dataclasses import dataclass
 
+from yinyan.service import sizes
+
 __all__ = ["Limits", "Options", "is_loopback"]
 
 
@@ -14,11 +16,13 @@ __all__ = ["Limits", "Options", "is_loopback"]
 class Limits:
     """What one request, and all together, may ask for."""
 
-    body_bytes: int = 4 << 20  # enough for 100,000 pairs of short ids
+    body_bytes: int = sizes.BODY_BYTES
     body_seconds: float = 10.0  # in which a body has to arrive whole
-    pairs: int = 10_000  # scored or changed by one request
-    nodes: int = 1_000  # asked about or added by one request
-    recommend_nodes: int = 100  # each may mean a look at every node
+    lists: int = 50_000  # lists and objects of one body: more than any valid request has
+    pairs: int = sizes.PAIRS  # scored or changed by one request; also links of its new nodes
+    nodes: int = sizes.NODES  # asked about or added by one request
+    features: int = 100_000  # values or columns of one new node
+    recommend_nodes: int = sizes.RECOMMEND_NODES
     explained_pairs: int = 10  # each means several passes over the graph
     k: int = 1_000
     listed: int = 1_000  # nodes in a list
@@ -47,6 +51,7 @@ class Options:
     label_column: str | None = None
     id_column: str | None = None
     index: str = "auto"
+    proxy: str | None = None  # address of the proxy whose X-Forwarded-For is believed; none if not named
     access_log: Path | None = None  # file of JSON lines; standard error if not named
     shared: Path | None = None  # folder of the processes' counters
     limits: Limits = Limits()
@@ -56,7 +61,8 @@ def is_loopback(host: str) -> bool:
     """Whether an address is reached from this machine alone."""
     if host == "localhost":
         return True
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        return ipaddress.ip_address(bare).is_loopback
     except ValueError:
         return False
