@@ -98,6 +98,18 @@ def run_without_recall(arguments: list[str], errors: str) -> None:
     _run(arguments, errors)
 
 
+def run_with_unread_errors(arguments: list[str], errors: str) -> None:
+    """As `_run`, with a pipe as standard error that nobody reads."""
+    os.setsid()
+    os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
+    _, write = os.pipe()
+    os.dup2(write, 2)
+    sys.stderr = os.fdopen(2, "w", closefd=False)  # the old one may take it for a file
+    sys.stdin = None  # type: ignore[assignment]
+    torch.set_num_threads(1)
+    main(arguments)
+
+
 class Child:
     """A service in a process of its own, started by the command line."""
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import numpy as np
@@ -239,7 +240,7 @@ def test_odd_bodies_are_refused(shared: httpx.Client) -> None:
     def send(content: bytes, kind: str = "application/json") -> httpx.Response:
         return shared.post("/v1/score", content=content, headers={"Content-Type": kind})
 
-    deep = b'{"pairs":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    deep = b'{"pairs":' + b"[" * 40_000 + b"]" * 40_000 + b"}"
     assert is_problem(send(deep), 400, "recursion limit")
     assert is_problem(send(b'{"pairs": [["\xff\xfe", "n00"]]}'), 400, "not UTF-8")
     assert is_problem(send(json.dumps({"pairs": []}).encode("utf-16")), 400, "not UTF-8")
@@ -392,3 +393,43 @@ def test_a_refusal_of_a_change_is_not_a_change(model: Path) -> None:
         body: dict[str, Any] = {"nodes": [{"id": "a", "neighbours": ["b"]}, {"id": "c", "neighbours": ["nobody"]}]}
         assert client.post("/v1/nodes", json=body).status_code == 404
         assert client.get("/v1/model").json()["model"]["num_nodes"] == 40
+
+
+def test_an_id_is_fetched_by_exactly_its_characters(model: Path) -> None:
+    """GET /v1/nodes/n0%0A answered for n0, and ids with an inner newline could not be fetched."""
+    with served(model) as client:
+        ids = ["a\nb", "n00\n", "\n", "a\u2028/b\r"]
+        assert is_problem(client.get("/v1/nodes/n00%0A"), 404, "not in the graph")
+        assert client.post("/v1/nodes", json={"nodes": [{"id": value} for value in ids]}).json()["added"] == 4
+        for value in ids:
+            for path in ("nodes", "neighbourhood"):
+                page = client.get(f"/v1/{path}/{quote(value, safe='')}").json()
+                assert (page if path == "nodes" else page["nodes"][0])["id"] == value
+        assert client.get("/v1/model%0A").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/edges", "DELETE, POST"),
+        ("/v1/rejections", "DELETE, POST"),
+        ("/v1/nodes", "GET, POST"),
+        ("/v1/model", "GET"),
+    ],
+)
+def test_allow_names_all_methods_of_a_path(shared: httpx.Client, path: str, methods: str) -> None:
+    """`Allow` named the methods of the first route alone, and so lacked DELETE."""
+    refused = shared.put(path)
+    assert is_problem(refused, 405, "Method Not Allowed") and refused.headers["allow"] == methods
+
+
+def test_a_whole_number_may_be_written_as_a_float(mixed: Path) -> None:
+    """`k: 1428.0` was refused, though an integer of JSON Schema may be written so."""
+    with served(mixed) as client:
+        for body in ({"nodes": [7.0], "k": 3.0}, {"nodes": [7], "k": 3}):
+            answer = client.post("/v1/recommend", json=body).json()["results"][0]
+            assert answer["node"] == 7 and isinstance(answer["node"], int) and len(answer["recommendations"]) == 3
+        assert is_problem(client.post("/v1/recommend", json={"nodes": [7], "k": 1428.0}), 413, "1,000 links")
+        for wrong in (3.5, "3", True, None):
+            assert is_problem(client.post("/v1/recommend", json={"nodes": [7], "k": wrong}), 422, "k: ")
+        assert client.post("/v1/recommend", json={"nodes": [7.5]}).status_code == 422

@@ -42,6 +42,9 @@ def serve(
     index: Annotated[str, typer.Option(help="kind of index: auto, exact, mips or flashlight")] = "auto",
     at_once: Annotated[int, typer.Option(help="maximum number of simultaneous queries per process", min=1)] = 2,
     seconds: Annotated[float, typer.Option(help="maximum seconds per query", min=0.1)] = 20.0,
+    proxy: Annotated[
+        str | None, typer.Option(help="address of a proxy whose X-Forwarded-For is believed (default: none)")
+    ] = None,
     access_log: Annotated[
         Path | None, typer.Option(help="access log, a file of JSON lines (default: standard error)")
     ] = None,
@@ -62,6 +65,7 @@ def serve(
         label_column=label_column,
         id_column=id_column,
         index=index,
+        proxy=proxy,
         access_log=access_log,
         limits=Limits(at_once=at_once, seconds=seconds),
     )

@@ -105,6 +105,33 @@ class Keeper:
         self._jobs.put(work)
         return done
 
+    def reached(self, version: int) -> Future[LiveState]:
+        """Done when the state has at least this version, with what other processes have written."""
+        done: Future[LiveState] = Future()
+
+        def work() -> None:
+            self._guarded([])
+            if self._now.version >= version:
+                done.set_result(self._now)
+            else:
+                done.set_exception(StoreError(self.failure or f"the state is at version {self._now.version:,}"))
+
+        self._jobs.put(work)
+        return done
+
+    def last_logged(self) -> Future[int]:
+        """The number of the last change in the log, of whichever process."""
+        done: Future[int] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(self._log.last())
+            except Exception as error:  # told to the one who asked
+                done.set_exception(error)
+
+        self._jobs.put(work)
+        return done
+
     def close(self) -> None:
         """Finish what was asked for, and stop."""
         self._jobs.put(None)

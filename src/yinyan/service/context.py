@@ -17,6 +17,7 @@ from yinyan.live.names import Labels
 from yinyan.live.structure import Change
 from yinyan.model.fitted import Fitted
 from yinyan.service.answers import Wish, recommend_together
+from yinyan.service.bodies import Bodies
 from yinyan.service.browsing import Maps
 from yinyan.service.options import Options
 from yinyan.service.workers import Counter, Desk, within
@@ -47,6 +48,7 @@ class Room:
             "partners", self._recommended, waiting=limits.waiting, seconds=limits.seconds, most=_TOGETHER
         )
         self.maps = Maps()
+        self.bodies = Bodies(limits)
         cores = os.cpu_count() or 1
         torch.set_num_threads(max(1, cores // (options.workers * limits.at_once)))
 
@@ -84,6 +86,7 @@ class Room:
 
     def close(self) -> None:
         """Finish what was begun."""
+        self.bodies.close()
         self.counter.close()
         self.desk.close()
         self.slow_desk.close()

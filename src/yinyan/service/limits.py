@@ -6,18 +6,20 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, TextIO
+from typing import Any
 
-from pydantic_core import from_json
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from yinyan.service.keys import key_name
-from yinyan.service.options import Limits, is_loopback
-from yinyan.service.problems import problem
+from yinyan.service.context import Room
+from yinyan.service.doors import escaped, is_public, local_name, of_this_site
+from yinyan.service.keys import KeyRing
+from yinyan.service.log_lines import LogLines
+from yinyan.service.problems import BehindError, problem
 from yinyan.service.prometheus import Counters
+from yinyan.service.versions import HEADER, reached
 
 __all__ = ["Gate"]
 
@@ -32,19 +34,11 @@ _HEADERS = (
 
 
 class Gate:
-    """Checks host, key and body before the routes see a request."""
+    """Checks host, key, version and body before the routes see a request."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        limits: Limits,
-        counters: Counters,
-        access: TextIO,
-        keys: Mapping[str, str] | None,
-        is_full: Callable[[str], bool],
-    ) -> None:
-        self._app, self._limits, self._counters, self._access = app, limits, counters, access
-        self._keys, self._is_full = keys, is_full
+    def __init__(self, app: ASGIApp, room: Room, counters: Counters, lines: LogLines, keys: KeyRing | None) -> None:
+        self._app, self._room, self._counters, self._lines, self._keys = app, room, counters, lines, keys
+        self._limits = room.options.limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, from its head to its note in the log."""
@@ -63,46 +57,56 @@ class Gate:
             await send(message)
 
         headers = dict(scope["headers"])
-        key = None if self._keys is None else key_name(self._keys, headers)
+        key = None if self._keys is None else self._keys.name(headers)
         try:
             await self._admit(scope, headers, key, receive, sending)
         except Exception:  # answered with 500 already: one request's error must not end the process
-            _log.exception("%s %s failed", scope["method"], scope["path"])
+            _log.exception("%s %s failed", scope["method"], escaped(scope["path"]))
         finally:
             seconds = time.perf_counter() - started
             self._counters.count(getattr(scope.get("route"), "path", None), scope["method"], status, seconds)
-            self._access.write(json.dumps(_note(scope, key, status, size, seconds)) + "\n")
+            self._lines.put(json.dumps(_note(scope, key, status, size, seconds)))
 
     async def _admit(
         self, scope: Scope, headers: Mapping[bytes, bytes], key: str | None, receive: Receive, send: Send
     ) -> None:
-        refusal = self._refused(scope, headers, key)
+        refusal = self._refused(scope, key)
+        if refusal is None and scope["path"].startswith("/v1/"):
+            refusal = await self._behind(headers)
+            send = _with_version(send, self._room.now.version)
         if refusal is None and scope["method"] not in ("GET", "HEAD", "OPTIONS"):
             body = await self._body(headers, receive)
             if body is None:  # whoever asked has gone
                 return
-            refusal = body if isinstance(body, Response) else _unreadable(headers, body)
+            refusal = body if isinstance(body, Response) else _of_another_kind(headers, body)
             receive = receive if isinstance(body, Response) else _once(body, receive)
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
-    def _refused(self, scope: Scope, headers: Mapping[bytes, bytes], key: str | None) -> Response | None:
+    def _refused(self, scope: Scope, key: str | None) -> Response | None:
         if self._keys is None:
             # a page of another site must not reach a service without keys through its visitor's browser
-            name = _host_name(headers.get(b"host", b""))
-            if not is_loopback(name):
-                return problem(403, f"this service answers to local names such as 127.0.0.1 (got {name!r:.80})")
-            origin = headers.get(b"origin", b"")
-            if origin and origin.partition(b"://")[2] != headers.get(b"host"):
-                return problem(403, f"requests from pages of other sites are refused (got {origin!r:.80})")
-        elif key is None and _is_private(scope["path"]):
+            hosts, origins = _all(scope, b"host"), _all(scope, b"origin")
+            if not local_name(hosts):
+                return problem(403, f"this service answers to local names such as 127.0.0.1 (got {_shown(hosts)})")
+            if not of_this_site(origins, hosts):
+                return problem(403, f"requests from pages of other sites are refused (got {_shown(origins)})")
+        elif key is None and not is_public(scope["path"]):
             return problem(
                 401,
                 "an API key is needed: send it as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        if self._is_full(scope["path"]):
+        if self._room.is_full(scope["path"]):
             return problem(HTTPStatus.SERVICE_UNAVAILABLE, "too many questions are waiting: ask again in a few seconds")
         return None
+
+    async def _behind(self, headers: Mapping[bytes, bytes]) -> Response | None:
+        """A refusal if the version that the client has seen is not reached in time."""
+        given = headers.get(HEADER.lower().encode())
+        try:
+            return None if given is None else await reached(self._room.keeper, given, self._limits.seconds)
+        except BehindError as error:
+            return problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes | Response | None:
         """The whole body; a refusal where it is too large or too slow; None where the client has gone."""
@@ -131,21 +135,12 @@ def _closing(status: int, detail: str) -> Response:
     return problem(status, detail, headers={"Connection": "close"})
 
 
-def _unreadable(headers: Mapping[bytes, bytes], body: bytes) -> Response | None:
-    """A refusal of what is no JSON, or is nested too deeply; both before Python's own parser sees it."""
-    if not body:
-        return None
+def _of_another_kind(headers: Mapping[bytes, bytes], body: bytes) -> Response | None:
+    """A refusal of what is not sent as JSON: forms of other sites' pages cannot."""
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if kind != b"application/json":
-        return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a body needs to be application/json (got {kind!r:.80})")
-    try:
-        body.decode()
-        from_json(body, allow_inf_nan=False)
-    except UnicodeDecodeError as error:
-        return problem(400, f"the body is not UTF-8: {error.reason} at byte {error.start}")
-    except ValueError as error:
-        return problem(400, f"the body is not JSON: {error}")
-    return None
+    if not body or kind == b"application/json":
+        return None
+    return problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"a body needs to be application/json (got {kind!r:.80})")
 
 
 def _once(body: bytes, receive: Receive) -> Receive:
@@ -162,13 +157,24 @@ def _once(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _is_private(path: str) -> bool:
-    return path.startswith("/v1/") or path in ("/metrics", "/openapi.json")
+def _with_version(send: Send, version: int) -> Send:
+    """A `send` whose answers say at which version they are, at least."""
+    name = HEADER.lower().encode()
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start" and name not in dict(message.get("headers", ())):
+            message = {**message, "headers": [*message.get("headers", ()), (name, str(version).encode())]}
+        await send(message)
+
+    return sending
 
 
-def _host_name(host: bytes) -> str:
-    text = host.decode("latin-1")
-    return text.rpartition("]")[0] + "]" if text.startswith("[") else text.partition(":")[0]
+def _all(scope: Scope, name: bytes) -> list[bytes]:
+    return [value for key, value in scope["headers"] if key == name]
+
+
+def _shown(values: Sequence[bytes]) -> str:
+    return f"{b', '.join(values)!r:.80}"
 
 
 def _note(scope: Scope, key: str | None, status: int, size: int, seconds: float) -> dict[str, Any]:
@@ -178,7 +184,7 @@ def _note(scope: Scope, key: str | None, status: int, size: int, seconds: float)
         "client": client[0] if client else None,
         "key": key,
         "method": scope["method"],
-        "path": scope["path"],
+        "path": escaped(scope["path"]),
         "status": status,
         "bytes": size,
         "seconds": round(seconds, 6),

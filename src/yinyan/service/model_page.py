@@ -29,4 +29,5 @@ def model_page(state: LiveState, *, read_only: bool) -> dict[str, Any]:
             "drift": state.drift,
         },
         "read_only": read_only,
+        "version": state.version,
     }

@@ -10,18 +10,24 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from yinyan.errors import StoreError, UnknownNodeError, YinYanError
 from yinyan.live.change_log import LogFullError
 from yinyan.live.structure import ConflictError
 
-__all__ = ["OverloadedError", "TooMuchError", "TookTooLongError", "add_handlers", "problem"]
+__all__ = ["BehindError", "OverloadedError", "TooMuchError", "TookTooLongError", "add_handlers", "problem"]
 
 _MEDIA_TYPE = "application/problem+json"
 
 
 class OverloadedError(YinYanError):
     """More requests arrived at once than can be answered in time."""
+
+
+class BehindError(YinYanError):
+    """This process has not reached the version that a client has seen."""
 
 
 class TooMuchError(YinYanError):
@@ -38,6 +44,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (ConflictError, HTTPStatus.CONFLICT),
     (TooMuchError, HTTPStatus.REQUEST_ENTITY_TOO_LARGE),
     (OverloadedError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (BehindError, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogFullError, HTTPStatus.SERVICE_UNAVAILABLE),
     (TookTooLongError, HTTPStatus.GATEWAY_TIMEOUT),
     (StoreError, HTTPStatus.CONFLICT),
@@ -68,11 +75,20 @@ def add_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def of_route(request: Request, error: HTTPException) -> Response:
-        return problem(error.status_code, str(error.detail), headers=error.headers)
+        headers = dict(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            headers["Allow"] = ", ".join(_methods(app, request.scope))
+        return problem(error.status_code, str(error.detail), headers=headers)
 
     @app.exception_handler(Exception)
     async def of_ours(request: Request, error: Exception) -> Response:
         return problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error of the service: see its log")
+
+
+def _methods(app: FastAPI, scope: Scope) -> list[str]:
+    """The methods of all routes at an address: one address may have several routes."""
+    here = [route for route in app.routes if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE]
+    return sorted({method for route in here for method in route.methods or ()})
 
 
 def _said(error: RequestValidationError) -> str:

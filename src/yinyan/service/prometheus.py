@@ -10,14 +10,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Counters"]
+__all__ = ["DROPPED", "Counters"]
+
+DROPPED = "yinyan_log_lines_dropped_total"
 
 # Every process counts in a mapped file of its own, and whoever is asked adds the files up: a process that dies takes
 # no counts with it. Routes and classes of status are few and known, so that the files have a fixed layout.
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
-_STATUSES = (200, 304, 400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 500, 503, 504, 0)  # 0: any other
+_STATUSES = (200, 304, 400, 401, 403, 404, 405, 408, 409, 412, 413, 415, 422, 500, 503, 504, 0)  # 0: any other
 _METHODS = ("GET", "POST", "DELETE", "other")
 _OTHER = "other"
+_EVENTS = {DROPPED: "Log lines that were dropped because nobody read them in time."}  # beside requests
 
 
 class Counters:
@@ -28,7 +31,7 @@ class Counters:
         self._place = {route: place for place, route in enumerate(self._routes)}
         self._folder = folder
         per_method, per_route = len(_STATUSES), len(_BOUNDS) + 2  # beyond all bounds, and the sum
-        self._shape = (len(self._routes), len(_METHODS) * per_method + per_route)
+        self._shape = (len(self._routes) + 1, len(_METHODS) * per_method + per_route)  # the last row: events
         self._lock = threading.Lock()
         self._values: NDArray[np.float64] = np.zeros(self._shape)
         if folder is not None:
@@ -46,6 +49,11 @@ class Counters:
             self._values[row, kind * len(_STATUSES) + how] += 1
             self._values[row, base + int(np.searchsorted(_BOUNDS, seconds))] += 1
             self._values[row, -1] += seconds
+
+    def note(self, event: str) -> None:
+        """Something has happened."""
+        with self._lock:
+            self._values[-1, list(_EVENTS).index(event)] += 1
 
     def text(self, gauges: Mapping[str, tuple[str, float]]) -> str:
         """All counts, and some values of now with what they mean."""
@@ -73,6 +81,8 @@ class Counters:
                     lines.append(f'yinyan_request_seconds_bucket{{route="{route}",le="{bound}"}} {value:.0f}')
                 lines.append(f'yinyan_request_seconds_sum{{route="{route}"}} {total[row, -1]:.6f}')
                 lines.append(f'yinyan_request_seconds_count{{route="{route}"}} {counts.sum():.0f}')
+        for place, (name, words) in enumerate(_EVENTS.items()):
+            lines += [f"# HELP {name} {words}", f"# TYPE {name} counter", f"{name} {total[-1, place]:.0f}"]
         for name, (words, value) in gauges.items():
             lines += [f"# HELP {name} {words}", f"# TYPE {name} gauge", f"{name} {value:g}"]
         return "\n".join([*lines, ""])

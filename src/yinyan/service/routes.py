@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path as FilePath
@@ -11,18 +11,22 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Path, Query
 from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from yinyan import __version__
 from yinyan.live.keeper import Made
 from yinyan.service import answers, browsing, schemas
 from yinyan.service.context import Room
-from yinyan.service.keys import read_keys
+from yinyan.service.keys import KeyRing
 from yinyan.service.limits import Gate
+from yinyan.service.log_lines import LogHandler, LogLines
 from yinyan.service.model_page import model_page
 from yinyan.service.options import Limits
-from yinyan.service.problems import TooMuchError, add_handlers, problem
-from yinyan.service.prometheus import Counters
+from yinyan.service.problems import add_handlers, problem
+from yinyan.service.prometheus import DROPPED, Counters
+from yinyan.service.sizes import TEXT
+from yinyan.service.versions import HEADER, document_versions
 
 __all__ = ["create_app"]
 
@@ -31,23 +35,24 @@ _NO_PAGE = "yinyan serves a model here. The explorer's page is not part of this 
 
 _FEW, _SMALL = 4, 100  # nodes, and partners each, of requests that may wait for each other
 
-IdText = Annotated[str, Path(description="id of the node", examples=["p1"])]
+IdText = Annotated[str, Path(description="id of the node", examples=["p1"], max_length=TEXT)]
 Kind = Annotated[
     Literal["auto", "text", "integer"],
     Query(description="type of the id in the path: text, integer, or auto (default)"),
 ]
 
 _WORDS = {
-    400: "the body is not JSON",
+    400: "the body is not JSON, or X-Yinyan-Version no whole number",
     401: "an API key is required",
     403: "refused: request from another site or host name",
     404: "a node is not in the graph",
     408: "the body arrived too slowly",
     409: "the change contradicts the graph, the model or the mode of the service",
+    412: "the change log ends before the version in X-Yinyan-Version",
     413: "the request is too large",
     415: "the body is not application/json",
     422: "the request is invalid",
-    503: "too many requests are waiting",
+    503: "too many requests are waiting, or a version is not reached yet",
     504: "the answer took too long",
 }
 
@@ -59,20 +64,15 @@ def _documented(model: Any, *statuses: int) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": model, "description": "the answer"}, **found}
 
 
-_ASKED = (400, 401, 403, 404, 408, 413, 415, 422, 503, 504)
+_ASKED = (400, 401, 403, 404, 408, 412, 413, 415, 422, 503, 504)
 _CHANGED = (*_ASKED, 409)
-_GOT = (401, 403, 404, 422, 503, 504)
+_GOT = (400, 401, 403, 404, 412, 422, 503, 504)
 
 
-def _json(content: Any) -> Response:
+def _json(content: dict[str, Any]) -> Response:
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Response(text.encode(), media_type="application/json")
-
-
-def _at_most(values: Sequence[Any] | int | None, most: int, what: str) -> None:
-    count = values if isinstance(values, int) else len(values or ())
-    if count > most:
-        raise TooMuchError(f"one request may have {most:,} {what} (got {count:,}): send several")
+    headers = {HEADER: str(content["version"])} if "version" in content else None
+    return Response(text.encode(), media_type="application/json", headers=headers)
 
 
 def create_app(room: Room) -> ASGIApp:
@@ -80,8 +80,11 @@ def create_app(room: Room) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        handler.attach()
         yield
         room.close()
+        handler.detach()
+        lines.close()
 
     app = FastAPI(
         title="yinyan",
@@ -89,8 +92,10 @@ def create_app(room: Room) -> ASGIApp:
         version=__version__,
         docs_url=None,  # its page would load scripts from elsewhere
         redoc_url=None,
+        redirect_slashes=False,
         lifespan=lifespan,
     )
+    app.router.route_class = room.bodies.route_class()
     add_handlers(app)
     _questions(app, room)
     _browsing(app, room)
@@ -98,27 +103,31 @@ def create_app(room: Room) -> ASGIApp:
     counters = Counters([getattr(route, "path", "") for route in app.routes] + _STATE_ROUTES, room.options.shared)
     _state(app, room, counters)
     _page(app)
+    _match_exactly(app)
+    document_versions(app)
     options = room.options
-    keys = None if options.keys is None else read_keys(options.keys)
-    access = sys.stderr if options.access_log is None else options.access_log.open("a", encoding="utf-8", buffering=1)
-    return Gate(app, options.limits, counters, access, keys, room.is_full)
+    lines = LogLines(options.access_log, lambda: counters.note(DROPPED))
+    handler = LogHandler(lines)
+    return Gate(app, room, counters, lines, None if options.keys is None else KeyRing(options.keys))
+
+
+def _match_exactly(app: FastAPI) -> None:
+    """A path is matched to its very end, and an id may hold any character: `$` ignores a last newline, `.` all."""
+    for route in app.routes:
+        if isinstance(route, Route):
+            pattern = route.path_regex.pattern.removesuffix("$")
+            route.path_regex = re.compile(pattern + r"\Z", re.DOTALL)
 
 
 def _questions(app: FastAPI, room: Room) -> None:
-    limits = room.options.limits
-
     @app.post("/v1/score", responses=_documented(schemas.Scores, *_ASKED))
     async def score(body: schemas.ScoreBody) -> Response:
         """Score pairs of nodes, with probabilities."""
-        _at_most(body.pairs, limits.pairs, "pairs")
         return await room.desk.ask(lambda: _json(answers.score(room.now, body.pairs, body.base_rate)))
 
     @app.post("/v1/recommend", responses=_documented(schemas.Recommended, *_ASKED))
     async def recommend(body: schemas.RecommendBody) -> Response:
         """Recommend the best new links of nodes, without rejected pairs and, by default, without known edges."""
-        _at_most(body.nodes, limits.recommend_nodes, "nodes")
-        _at_most(body.k, limits.k, "links per node")
-        _at_most(body.among, limits.pairs, "candidates")
         wish = answers.Wish(body.nodes, body.k, body.excludes_known, body.among)
         if len(body.nodes) <= _FEW and body.k <= _SMALL and body.among is None:  # such are answered together
             return _json(await room.counter.ask(wish))
@@ -127,20 +136,16 @@ def _questions(app: FastAPI, room: Room) -> None:
     @app.post("/v1/similar", responses=_documented(schemas.SimilarNodes, *_ASKED))
     async def similar(body: schemas.SimilarBody) -> Response:
         """The nodes nearest in the embedding space, by the cosine of their embeddings; bipartite, of the same side."""
-        _at_most(body.nodes, limits.recommend_nodes, "nodes")
-        _at_most(body.k, limits.k, "similar nodes per node")
         return await room.desk.ask(lambda: _json(answers.similar(room.now, body.nodes, body.k)))
 
     @app.post("/v1/explain", responses=_documented(schemas.Explanations, *_ASKED))
-    async def explain(body: schemas.PairsBody) -> Response:
+    async def explain(body: schemas.ExplainBody) -> Response:
         """Explain scores: the share of each neighbour."""
-        _at_most(body.pairs, limits.explained_pairs, "pairs to explain")
         return await room.slow_desk.ask(lambda: _json(answers.explain(room.now, body.pairs)))
 
     @app.post("/v1/embed", responses=_documented(schemas.Embeddings, *_ASKED))
     async def embed(body: schemas.VectorsBody) -> Response:
         """Embeddings of nodes."""
-        _at_most(body.nodes, limits.nodes, "nodes")
         return await room.desk.ask(lambda: _json(answers.embed(room.now, body.nodes)))
 
 
@@ -186,10 +191,7 @@ def _browsing(app: FastAPI, room: Room) -> None:
 
 
 def _changes(app: FastAPI, room: Room) -> None:
-    limits = room.options.limits
-
     async def change(kind: str, name: str, pairs: Sequence[Any]) -> Response:
-        _at_most(pairs, limits.pairs, "pairs")
         made = await room.changed({"kind": kind, "pairs": pairs})
         return _json({name: made.num, "version": made.version})
 
@@ -216,7 +218,6 @@ def _changes(app: FastAPI, room: Room) -> None:
     @app.post("/v1/nodes", responses=_documented(schemas.Added, *_CHANGED))
     async def add_nodes(body: schemas.NodesBody) -> Response:
         """Add nodes, with features if the model uses them, and edges to their neighbours."""
-        _at_most(body.nodes, limits.nodes, "nodes")
         made = await room.changed({"kind": "add_nodes", "nodes": [node.model_dump() for node in body.nodes]})
         return _json({"added": made.num, "version": made.version})
 
@@ -252,7 +253,9 @@ def _state(app: FastAPI, room: Room, counters: Counters) -> None:
 
 
 def _page(app: FastAPI) -> None:
-    """The explorer, from the package's own files."""
+    """The explorer, from the package's own files: a name that is not one of theirs never reaches the disk."""
+    folder = _STATIC / "assets"
+    files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
 
     @app.get("/", include_in_schema=False)
     async def page() -> Response:
@@ -263,8 +266,6 @@ def _page(app: FastAPI) -> None:
 
     @app.get("/assets/{name:path}", include_in_schema=False)
     async def asset(name: str) -> Response:
-        folder = _STATIC / "assets"
-        found = (folder / name).resolve()
-        if not found.is_relative_to(folder.resolve()) or not found.is_file():
+        if name not in files:
             return problem(404, f"there is no file {name!r:.80} of the explorer")
-        return FileResponse(found, headers={"Cache-Control": "no-cache"})
+        return FileResponse(files[name], headers={"Cache-Control": "no-cache"})

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    StringConstraints,
+)
+
+from yinyan.service.options import Limits
+from yinyan.service.problems import TooMuchError
+from yinyan.service.sizes import TEXT
 
 __all__ = [
     "Added",
+    "Body",
     "EdgesBody",
     "Embeddings",
+    "ExplainBody",
     "Explanations",
     "FoundNodes",
     "Health",
@@ -33,39 +51,86 @@ __all__ = [
     "VectorsBody",
 ]
 
-NodeId = StrictInt | StrictStr  # 7 and "7" are different nodes
-IdPair = Annotated[list[NodeId], Field(min_length=2, max_length=2)]
+_EXACT = 2**53  # whole numbers up to here are the same as a float
 
 
-class _Body(BaseModel):
+def _whole(value: Any) -> Any:
+    """A whole number written as 7.0 is 7, as JSON Schema has it."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT else value
+
+
+def _short(value: int) -> int:
+    if abs(value) >= 10 ** (TEXT - 1):
+        raise ValueError(f"an integer id may have {TEXT - 1:,} digits")
+    return value
+
+
+class _FirstFault(FailFast):
+    """The first fault is enough to refuse a list; unlike its base, this can stand in a union."""
+
+    def __hash__(self) -> int:
+        return hash(_FirstFault)
+
+
+Whole = Annotated[StrictInt, BeforeValidator(_whole)]
+Text = Annotated[str, StringConstraints(strict=True, max_length=TEXT)]
+NodeId = Text | Annotated[Whole, AfterValidator(_short)]  # 7 and "7" are different nodes
+AnyId = StrictStr | StrictInt  # of an answer: ids of the table that the model was fitted on may be longer
+IdPair = Annotated[list[NodeId], Field(min_length=2, max_length=2), _FirstFault()]
+Ids = Annotated[list[NodeId], _FirstFault()]
+Numbers = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], _FirstFault()]
+Pairs = Annotated[list[IdPair], _FirstFault()]
+
+
+class Body(BaseModel):
+    """What a request may bring."""
+
     model_config = ConfigDict(extra="forbid")
+    counted: ClassVar[Mapping[str, tuple[str, str]]] = {}  # field to the name of its limit, and the word for its items
+
+    @classmethod
+    def count(cls, content: Any, limits: Limits) -> None:
+        """Refuse what is too long or too large, before its types are looked at."""
+        if isinstance(content, dict):
+            for field, (limit, what) in cls.counted.items():
+                _at_most(content.get(field), getattr(limits, limit), what)
+
+
+def _at_most(value: Any, most: int, what: str) -> None:
+    """Refuse a list that is too long or a number that is too large; anything else is for the validation."""
+    count = len(value) if isinstance(value, (list, dict)) else value if isinstance(value, (int, float)) else 0
+    if count > most:
+        raise TooMuchError(f"one request may have {most:,} {what} (got {count:,}): send several")
 
 
 def _with(example: dict[str, Any]) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": [example]})
 
 
-class ScoreBody(_Body):
+class ScoreBody(Body):
     """Pairs to score."""
 
     model_config = _with({"pairs": [["p1", "p9"], ["p1", "p2"]], "base_rate": 0.5})
-    pairs: list[IdPair]
+    counted = {"pairs": ("pairs", "pairs")}
+    pairs: Pairs
     base_rate: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.5
 
 
-class SimilarBody(_Body):
+class SimilarBody(Body):
     """Nodes whose nearest nodes are wanted."""
 
     model_config = _with({"nodes": ["p1"], "k": 10})
-    nodes: list[NodeId]
-    k: Annotated[StrictInt, Field(ge=1)] = 10
+    counted = {"nodes": ("recommend_nodes", "nodes"), "k": ("k", "similar nodes per node")}
+    nodes: Ids
+    k: Annotated[Whole, Field(ge=1)] = 10
 
 
 class RecommendBody(SimilarBody):
     """Nodes for which links are recommended."""
 
+    counted = {**SimilarBody.counted, "k": ("k", "links per node"), "among": ("pairs", "candidates")}
     exclude_known: StrictBool = True
-    among: list[NodeId] | None = None
+    among: Ids | None = None
     known: Annotated[
         StrictBool | None,
         Field(
@@ -80,42 +145,66 @@ class RecommendBody(SimilarBody):
         return self.exclude_known if self.known is None else not self.known
 
 
-class PairsBody(_Body):
+class PairsBody(Body):
     """Pairs of nodes."""
 
     model_config = _with({"pairs": [["p1", "p9"]]})
-    pairs: list[IdPair]
+    counted = {"pairs": ("pairs", "pairs")}
+    pairs: Pairs
 
 
-class VectorsBody(_Body):
+class ExplainBody(PairsBody):
+    """Pairs whose scores are explained."""
+
+    counted = {"pairs": ("explained_pairs", "pairs to explain")}
+
+
+class VectorsBody(Body):
     """Nodes whose embeddings are requested."""
 
     model_config = _with({"nodes": ["p1", "p9"]})
-    nodes: list[NodeId]
+    counted = {"nodes": ("nodes", "nodes")}
+    nodes: Ids
 
 
-class EdgesBody(_Body):
+class EdgesBody(Body):
     """Edges to add or to remove."""
 
     model_config = _with({"edges": [["p1", "p9"]]})
-    edges: list[IdPair]
+    counted = {"edges": ("pairs", "pairs")}
+    edges: Pairs
 
 
-class NewNodeBody(_Body):
+class NewNodeBody(Body):
     """A node to add."""
 
     model_config = _with({"id": "p3000", "features": None, "neighbours": ["p1"], "label": "A new paper"})
+    counted = {"features": ("features", "features per node"), "neighbours": ("pairs", "neighbours")}
     id: NodeId
-    features: list[Annotated[float, Field(allow_inf_nan=False)]] | dict[str, Any] | None = None
-    neighbours: list[NodeId] = []
-    label: StrictStr | None = None
+    features: Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], _FirstFault()] | dict[Text, Any] | None = (
+        None
+    )
+    neighbours: Ids = []
+    label: Text | None = None
 
 
-class NodesBody(_Body):
+class NodesBody(Body):
     """Nodes to add."""
 
     model_config = _with({"nodes": [{"id": "p3000", "neighbours": ["p1"], "label": "A new paper"}]})
-    nodes: list[NewNodeBody]
+    counted = {"nodes": ("nodes", "nodes")}
+    nodes: Annotated[list[NewNodeBody], _FirstFault()]
+
+    @classmethod
+    def count(cls, content: Any, limits: Limits) -> None:
+        """Of all nodes together, and of each."""
+        super().count(content, limits)
+        nodes = content.get("nodes") if isinstance(content, dict) else None
+        found = [node for node in nodes if isinstance(node, dict)] if isinstance(nodes, list) else []
+        for node in found:
+            NewNodeBody.count(node, limits)
+        lists = [node.get("neighbours") for node in found]
+        _at_most(sum(len(near) for near in lists if isinstance(near, list)), limits.pairs, "links of new nodes")
 
 
 class _Answer(BaseModel):
@@ -125,8 +214,8 @@ class _Answer(BaseModel):
 class Score(BaseModel):
     """Score and probability of one pair."""
 
-    source: NodeId
-    target: NodeId
+    source: AnyId
+    target: AnyId
     score: float
     probability: float
     is_link: bool
@@ -141,7 +230,7 @@ class Scores(_Answer):
 class Partner(BaseModel):
     """One recommended link of a node."""
 
-    target: NodeId
+    target: AnyId
     label: str | None
     score: float
     probability: float
@@ -151,7 +240,7 @@ class Partner(BaseModel):
 class NodePartners(BaseModel):
     """Recommended links of one node, best first."""
 
-    node: NodeId
+    node: AnyId
     recommendations: list[Partner]
 
 
@@ -164,7 +253,7 @@ class Recommended(_Answer):
 class SimilarNode(BaseModel):
     """A node that is near in the embedding space."""
 
-    node: NodeId
+    node: AnyId
     label: str | None
     similarity: float
     rank: int
@@ -173,7 +262,7 @@ class SimilarNode(BaseModel):
 class NodeSimilar(BaseModel):
     """A node's similar nodes, nearest first."""
 
-    node: NodeId
+    node: AnyId
     similar: list[SimilarNode]
 
 
@@ -186,8 +275,8 @@ class SimilarNodes(_Answer):
 class ContributionOut(BaseModel):
     """Share of one neighbour in a score."""
 
-    end: NodeId
-    neighbour: NodeId | None
+    end: AnyId
+    neighbour: AnyId | None
     kind: str
     amount: float
 
@@ -210,7 +299,7 @@ class Explanations(_Answer):
 class Embedding(BaseModel):
     """Embedding of one node."""
 
-    node: NodeId
+    node: AnyId
     vector: list[float]
 
 
@@ -223,7 +312,7 @@ class Embeddings(_Answer):
 class NodeCard(BaseModel):
     """A node in a list."""
 
-    id: NodeId
+    id: AnyId
     label: str | None
     degree: int
 
@@ -251,13 +340,13 @@ class Neighbourhood(_Answer):
     """Nodes around one node, and the edges between them."""
 
     nodes: list[DrawnNode]
-    links: list[IdPair]
+    links: list[Annotated[list[AnyId], Field(min_length=2, max_length=2)]]
 
 
 class NodeMap(_Answer):
     """Two-dimensional positions of nodes."""
 
-    ids: list[NodeId]
+    ids: list[AnyId]
     labels: list[str | None]
     x: list[float]
     y: list[float]
@@ -301,7 +390,7 @@ class ReliabilityBin(BaseModel):
     count: int
 
 
-class ModelPage(BaseModel):
+class ModelPage(_Answer):
     """Figures, settings and training of the model."""
 
     model_config = ConfigDict(protected_namespaces=())

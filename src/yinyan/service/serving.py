@@ -92,6 +92,9 @@ def uvicorn_settings(options: Options) -> dict[str, Any]:
         "port": options.port,
         "workers": options.workers,
         "access_log": False,  # the gate keeps one
+        "log_config": None,  # its handlers would wait for whoever reads standard error
+        "proxy_headers": options.proxy is not None,
+        "forwarded_allow_ips": options.proxy or "",
         "log_level": "warning",
         "server_header": False,
         "limit_concurrency": limits.connections,

@@ -1,8 +1,11 @@
-"""Slow and idle clients are disconnected: a time limit for the head of a request, which uvicorn does not have."""
+"""Slow and idle clients are disconnected: time limits for heads and for unread answers, which uvicorn does not have."""
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
+import sys
 from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
@@ -11,14 +14,22 @@ __all__ = ["SlowClientProtocol"]
 
 
 class SlowClientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """Closes a connection whose client does not send the complete head of a request within `head_seconds`."""
+    """Closes a connection whose client is too slow.
+
+    The complete head of a request has to arrive within `head_seconds`. While an answer waits to be read, at least
+    `read_bytes` of it have to be taken every `read_seconds`.
+    """
 
     head_seconds = 10.0
+    read_seconds = 10.0
+    read_bytes = 64 << 10
     _timer: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """The limit starts when the connection does."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=0)  # whatever is not taken at once starts the limit for readers
         self._start()
 
     def data_received(self, data: bytes) -> None:
@@ -29,9 +40,20 @@ class SlowClientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         else:
             self._stop()
 
+    def pause_writing(self) -> None:
+        """An answer waits for its reader."""
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        """All of it has been taken."""
+        self._stop_reading()
+        super().resume_writing()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """No limit without a connection."""
         self._stop()
+        self._stop_reading()
         super().connection_lost(exc)
 
     def _start(self) -> None:
@@ -47,3 +69,29 @@ class SlowClientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._timer = None
         if (self.cycle is None or self.cycle.response_complete) and not self.transport.is_closing():
             self.transport.close()
+
+    def _expect_reading(self) -> None:
+        self._stop_reading()
+        waiting = self.transport.get_write_buffer_size()
+        self._reading = asyncio.get_running_loop().call_later(self.read_seconds, self._unread, waiting)
+
+    def _stop_reading(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+    def _unread(self, before: int) -> None:
+        self._reading = None
+        if before - self.transport.get_write_buffer_size() >= self.read_bytes:
+            self._expect_reading()
+        else:
+            self._reset()
+
+    def _reset(self) -> None:
+        """End the connection, and free what is buffered here and in the system: `close` would wait for the reader."""
+        found = self.transport.get_extra_info("socket")
+        if found is not None:
+            found.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
+            )
+        self.transport.abort()
