@@ -95,7 +95,7 @@ def test_counts_and_lengths_come_before_types(shared: httpx.Client) -> None:
     assert len(Bodies(Limits()).parsed(brackets, ScoreBody).model_dump()["pairs"]) == 60  # those in texts do not count
 
 
-@pytest.mark.parametrize("value", ["x" * (TEXT + 1), 10**TEXT, -(10**TEXT)])
+@pytest.mark.parametrize("value", ["x" * (TEXT + 1), 10**TEXT, -(10**TEXT)], ids=["text", "integer", "negative"])
 def test_an_id_has_at_most_1024_characters(shared: httpx.Client, value: Any) -> None:
     """Ids could be 3.9 MB long, and one GET then answered 160 MB."""
     for path, body in {

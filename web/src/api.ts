@@ -39,21 +39,33 @@ async function problemOf(response: Response): Promise<Problem> {
   }
 }
 
+const VERSION = "X-Yinyan-Version";
+let seen = 0; // the largest version of an answer: the service gives no older one to who sends it
+
 async function ask<T>(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  let response = await send(method, path, body, signal);
+  if (response.status === 412 && seen > 0) {
+    seen = 0; // another change log: what this page has seen is no longer there
+    response = await send(method, path, body, signal);
+  }
+  if (!response.ok) throw await problemOf(response);
+  seen = Math.max(seen, Number(response.headers.get(VERSION) ?? 0));
+  return parseExact(await response.text()) as T;
+}
+
+async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
+  if (seen > 0) headers[VERSION] = String(seen);
   const key = apiKey.read();
   if (key !== null) headers["Authorization"] = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
-  let response: Response;
   try {
     const sent = body === undefined ? null : stringifyExact(body);
-    response = await fetch(path, { method, headers, body: sent, signal: signal ?? null });
+    return await fetch(path, { method, headers, body: sent, signal: signal ?? null });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Problem(0, "No answer", "The service does not answer. Is it running, and can this page reach it?");
   }
-  if (!response.ok) throw await problemOf(response);
-  return parseExact(await response.text()) as T;
 }
 
 function withKind(path: string, id: Id, more = ""): string {
