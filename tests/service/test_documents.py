@@ -20,7 +20,7 @@ def curl_lines(name: str) -> list[str]:
     return [line for line in [*found, *re.findall(r"`(curl [^`]*)`", text)] if line.startswith("curl ")]
 
 
-@pytest.mark.parametrize(("name", "least"), [("README.md", 1), ("docs/guide/service.md", 14)])
+@pytest.mark.parametrize(("name", "least"), [("README.md", 1), ("docs/guide/service.md", 15)])
 def test_curl_lines_are_answered(name: str, least: int, tmp_path: Path) -> None:
     ids = ["p1", "p9", "p2", "p1033", *(f"q{i}" for i in range(36))]
     tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=ids)).save(tmp_path / "model")
@@ -58,3 +58,22 @@ def test_the_client_of_the_page_is_answered(tmp_path: Path) -> None:
             assert "http://127.0.0.1:8000" in block
             exec(block.replace("http://127.0.0.1:8000", str(client.base_url)), {})
         assert client.get("/v1/model").json()["live"]["added_links"] == 1
+
+
+def test_every_promise_of_the_page_names_tests_that_exist() -> None:
+    """The page has to say what is promised, and every line which tests show it."""
+    text = (ROOT / "docs/guide/service.md").read_text(encoding="utf-8")
+    section = text.partition("\n## What is promised\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert len(lines) >= 15
+    for word in ("Durability", "Consistency", "Staleness", "Limits", "Keys", "Logging"):
+        assert f"**{word}.**" in section
+    for line in lines:
+        named = re.findall(r"`(tests/[\w/]+(?:\.py)?)(?:::(\w+))?`", line.split("|")[2])
+        assert named, line
+        for path, name in named:
+            place = ROOT / path
+            if not name:
+                assert place.is_dir() and list(place.glob("test_*.py")), path
+            else:
+                assert re.search(rf"^def {name}\(", place.read_text(encoding="utf-8"), re.M), f"{path}::{name}"

@@ -40,7 +40,7 @@ def test_every_answer_is_documented(document: Any) -> None:
     asked = 0
     for found in document.get_all_operations():
 
-        @settings(max_examples=15, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+        @settings(max_examples=25, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
         @given(case=found.ok().as_strategy())
         def ask(case: Any) -> None:
             nonlocal asked

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, cast
 
 from fastapi import Request
 from fastapi.exceptions import RequestValidationError
@@ -62,7 +62,8 @@ class Bodies:
         class BodyRoute(APIRoute):
             def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
                 handle = super().get_route_handler()
-                shape = None if self.body_field is None else self.body_field.field_info.annotation
+                field = self.body_field
+                shape: type[Body] | None = None if field is None else cast(type[Body], field.field_info.annotation)
 
                 async def checked(request: Request) -> Response:
                     body = b"" if shape is None else await request.body()

@@ -68,7 +68,8 @@ class KeyRing:
     def __init__(self, path: Path) -> None:
         """A file that cannot be used is refused at the start."""
         self._path = path
-        self._seen, self._keys = _state(path), read_keys(path)
+        self._seen = _state(path)
+        self._keys: Mapping[str, str] = read_keys(path)
 
     def name(self, headers: Mapping[bytes, bytes]) -> str | None:
         """The name of the key that a request brings, if it is one of ours."""

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pydantic.dataclasses import dataclass
 
+from yinyan.errors import SettingsError
 from yinyan.service import sizes
 
-__all__ = ["Limits", "Options", "is_loopback"]
+__all__ = ["Limits", "Options", "check_proxy", "is_loopback"]
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
         return False
+
+
+def check_proxy(proxy: str | None) -> None:
+    """Refuse what is no address of a proxy: everybody would be one with `*`."""
+    try:
+        if proxy is not None:
+            ipaddress.ip_network(proxy, strict=False)
+    except ValueError:
+        raise SettingsError(f"'proxy' needs to be an IP address or network, as 10.0.0.5 (got {proxy!r})") from None

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from yinyan.errors import SettingsError
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
-from yinyan.service.options import Options, is_loopback
+from yinyan.service.options import Options, check_proxy, is_loopback
 from yinyan.service.routes import create_app
 from yinyan.service.slow_clients import SlowClientProtocol
 
@@ -35,6 +35,7 @@ _SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop mu
 
 def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
     """Serve until told to stop."""
+    check_proxy(options.proxy)
     if options.keys is not None:
         read_keys(options.keys)  # a mistake in it is told before anything starts
     elif not is_loopback(options.host):
