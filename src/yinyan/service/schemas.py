@@ -51,6 +51,7 @@ __all__ = [
     "VectorsBody",
 ]
 
+_TOO_LONG = 10 ** (TEXT - 1)  # an integer id
 _EXACT = 2**53  # whole numbers up to here are the same as a float
 
 
@@ -60,7 +61,7 @@ def _whole(value: Any) -> Any:
 
 
 def _short(value: int) -> int:
-    if abs(value) >= 10 ** (TEXT - 1):
+    if abs(value) >= _TOO_LONG:
         raise ValueError(f"an integer id may have {TEXT - 1:,} digits")
     return value
 
