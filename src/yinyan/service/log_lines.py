@@ -43,7 +43,7 @@ class LogLines:
         except queue.Full:
             self._dropped()
 
-    def close(self, seconds: float = 2.0) -> None:
+    def close(self, seconds: float = 1.0) -> None:
         """Write what waits, as far as somebody reads it within `seconds`."""
         deadline = time.monotonic() + seconds
         try:
