@@ -89,6 +89,20 @@ class Keeper:
         self._jobs.put(job)
         return job.done
 
+    def reached(self, version: int) -> Future[LiveState]:
+        """Done when the state has at least this version, with what other processes have written."""
+        done: Future[LiveState] = Future()
+
+        def work() -> None:
+            self._guarded([])
+            if self._now.version >= version:
+                done.set_result(self._now)
+            else:
+                done.set_exception(StoreError(self.failure or f"the state is at version {self._now.version:,}"))
+
+        self._jobs.put(work)
+        return done
+
     def reload(self) -> Future[Made]:
         """Read the model directory again; those who are being answered keep what they began with."""
         done: Future[Made] = Future()
@@ -101,20 +115,6 @@ class Keeper:
                 done.set_result(Made(1, self._now.version))
             except Exception as error:  # told to the one who asked
                 done.set_exception(error)
-
-        self._jobs.put(work)
-        return done
-
-    def reached(self, version: int) -> Future[LiveState]:
-        """Done when the state has at least this version, with what other processes have written."""
-        done: Future[LiveState] = Future()
-
-        def work() -> None:
-            self._guarded([])
-            if self._now.version >= version:
-                done.set_result(self._now)
-            else:
-                done.set_exception(StoreError(self.failure or f"the state is at version {self._now.version:,}"))
 
         self._jobs.put(work)
         return done
