@@ -42,17 +42,16 @@ LEAST_OVERLAP, MOST_GROWTH = 0.98, 1.5
 
 def main() -> None:
     parser = common.parser(__doc__, picture=False, threads=1)
-    parser.add_argument("--minutes", type=float, default=10.0, help="about as long as the whole run")
+    parser.add_argument("--minutes", type=float, default=10.0, help="without training and the starts of the service")
     parser.add_argument("--nodes", type=int, default=3_000, help="of the graphs")
     parser.add_argument("--workers", type=int, default=2, help="processes of the service")
     parser.add_argument("--clients", type=int, default=2, help="processes that send requests")
     parser.add_argument("--connections", type=int, default=4, help="open connections per client")
-    parser.add_argument("--kill-every", type=float, default=25.0, help="seconds between two kills, on average")
+    parser.add_argument("--kill-every", type=float, default=25.0, help="seconds between two kills, at most about")
     parser.add_argument("--compare-every", type=float, default=12.0, help="seconds between two comparisons")
     parser.add_argument("--flips", type=int, default=60, help="flipped bits per kind of file, at most")
     parser.add_argument("--seed", type=int, default=0)
-    smoke = {"minutes": 0.1, "nodes": 120, "workers": 1, "clients": 1, "kill_every": 1.5, "compare_every": 1.0}
-    options = common.parsed(parser, **smoke, flips=2)
+    options = common.parsed(parser, minutes=0.06, nodes=120, workers=1, clients=1, flips=1)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         result = soaked(options, Path(folder))
     result["broken_bars"] = broken_bars(result)
@@ -66,8 +65,8 @@ def soaked(options: Any, folder: Path) -> dict[str, Any]:
     began = time.monotonic()
     models = {name: trained(folder, name, options) for name in (["features"] if options.smoke else KINDS)}
     seconds = 60 * options.minutes * LOADED / len(models)
+    rest = 60 * options.minutes * (1 - LOADED)
     loads = {name: Load(path, name, folder, options, chance).run(seconds) for name, path in models.items()}
-    rest = max(1.0, 60 * options.minutes - (time.monotonic() - began))
     first = next(iter(models.values()))
     predictor = LinkPredictor.load(first, device="cpu")
     predictor.index("flashlight", recall=0.5, k=10).save(first)
@@ -78,8 +77,8 @@ def soaked(options: Any, folder: Path) -> dict[str, Any]:
         "workers": options.workers,
         "connections": options.clients * options.connections,
         "load": loads,
-        "flipped_bits": flips(first, folder, options.flips, 0.1 * rest, chance),
-        "loads_during_saves": loads_during_saves([first, other], folder, min(20.0, 0.1 * rest)),
+        "flipped_bits": flips(first, folder, options.flips, 0.12 * rest, chance),
+        "loads_during_saves": loads_during_saves([first, other], folder, min(20.0, max(1.0, 0.12 * rest))),
         "killed_commands": killed_all(folder, 0.5 * rest, 1 if options.smoke else 1_000, chance, smoke=options.smoke),
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -158,18 +157,20 @@ class Load:
 
     def _disturb(self, began: float, seconds: float) -> None:
         """Kills and comparisons at random moments; memory all the time."""
-        killing, comparing = self._soon(self.options.kill_every), self._soon(self.options.compare_every)
+        kill_every = min(self.options.kill_every, seconds / 4)  # in a short run too
+        compare_every = min(self.options.compare_every, seconds / 5)
+        killing, comparing = self._soon(kill_every), self._soon(compare_every)
         while (now := time.monotonic()) < began + seconds:
             if now > comparing:
                 self._compare()
-                comparing = self._soon(self.options.compare_every)
+                comparing = self._soon(compare_every)
             elif now > killing:
                 worker = self.options.workers > 1 and len(self.service.kills) % 2 == 1
                 self.service.kill_worker(self.chance) if worker else self.service.kill_all()
-                killing = self._soon(self.options.kill_every)
+                killing = self._soon(kill_every)
             else:
                 self.memory.append((now - began, self.service.memory()))
-                time.sleep(0.2)
+                time.sleep(min(0.5, seconds / 20))
 
     def _soon(self, seconds: float) -> float:
         return time.monotonic() + seconds * self.chance.uniform(0.5, 1.5)

@@ -80,7 +80,10 @@ def served(model: Path, *, limits: Limits | None = None, **options: Any) -> Iter
 
 
 FORKS = multiprocessing.get_context("forkserver")  # imports once, and not for every process again
-FORKS.set_forkserver_preload(["yinyan.service.serving", "yinyan.cli", "yinyan.cli.common"])
+FORKS.set_forkserver_preload(
+    # there is one such server in a process of tests: commands that train need what optimisers import
+    ["yinyan.service.serving", "yinyan.cli", "yinyan.cli.common", "yinyan.training.fit", "torch._dynamo", "pandas"]
+)
 
 
 def _run(arguments: list[str], errors: str) -> None:

@@ -24,10 +24,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 
+from lib.soak_checks import answers_of_log
 from yinyan import LinkPredictor
 from yinyan.cli import main
 from yinyan.cli.commands import app
-from yinyan.live.change_log import ChangeLog, log_path
+from yinyan.service.context import Room
+from yinyan.service.options import Options
 
 FORKS = multiprocessing.get_context("forkserver")  # imports once, and not for every command again
 FORKS.set_forkserver_preload(
@@ -54,6 +56,7 @@ class Case(NamedTuple):
     left: Callable[[Path], str]
     again: Callable[[Path], Sequence[str]] = lambda folder: ()  # options of the second run
     may_be_nothing: bool = False  # as where the shell has emptied the file before the command begins
+    run: Callable[[list[str]], None] = main
 
 
 def _model(folder: Path) -> str:
@@ -91,10 +94,7 @@ def _pages(folder: Path) -> str:
 
 
 def _graph(folder: Path) -> str:
-    log = ChangeLog(log_path(folder / "model"))
-    last = log.last()
-    log.close()
-    return str(last)
+    return answers_of_log(folder / "model")
 
 
 def _resume(folder: Path) -> Sequence[str]:
@@ -107,9 +107,8 @@ def cases() -> dict[str, Case]:
     fit = ("fit", "links.csv", "--out", "model", "--seed", "1", *TINY, "--quiet")
     evaluate = ("evaluate", "links.csv", "--peers", "cn", "--seeds", "2", *TINY, "--json", "--quiet")
     found = {
-        "fit": Case(fit, _model),
-        "fit --resume": Case(fit, _model, _resume),
         "fit --report": Case((*fit, "--report", "report.html"), _report),
+        "fit --resume": Case(fit, _model, _resume),
         "index": Case(("index", "model", "--kind", "flashlight", "--recall", "0.5", "--seed", "1", "--quiet"), _index),
         "recommend --out": Case(("recommend", "model", "--all", "-k", "3", "--out", "rows.parquet", "--quiet"), _rows),
         "evaluate --json": Case(evaluate, _printed, _resume, may_be_nothing=True),
@@ -138,24 +137,22 @@ def prepared(folder: Path) -> Path:
         code, _ = ran(folder, arguments)
         if code:
             raise RuntimeError(f"{arguments} failed: {(folder / 'said.txt').read_text()}")
-    log = ChangeLog(log_path(folder / "model"))
-    with log.writing():
-        for place in range(20):
-            log.append({"kind": "reject", "pairs": [[f"n{place}", f"n{place + 1}"]]})
-    log.close()
+    room = Room(Options(model=folder / "model", index="exact"))
+    for place in range(20):
+        room.keeper.submit({"kind": "reject", "pairs": [[f"n{place}", f"n{place + 1}"]]}).result()
+    room.close()
     return folder
 
 
-def ran(folder: Path, arguments: Sequence[str], *, step: int = 0, seconds: float = 0.0) -> tuple[int, int]:
-    """The exit code of a command in a process of its own, and its steps of writing.
-
-    It is killed before one of these, or after some seconds, where they are given.
-    """
+def ran(
+    folder: Path, arguments: Sequence[str], *, step: int = 0, run: Callable[[list[str]], None] = main
+) -> tuple[int, int]:
+    """The exit code of a command in a process of its own, and its steps of writing; killed before one of these."""
     here, there = FORKS.Pipe(duplex=False)
-    process = FORKS.Process(target=_command, args=(str(folder), list(arguments), step, there))
+    process = FORKS.Process(target=_command, args=(str(folder), list(arguments), step, run, there))
     process.start()
     there.close()
-    process.join(seconds or _PATIENCE)
+    process.join(_PATIENCE)
     process.kill()
     process.join()
     steps = here.recv() if here.poll() and process.exitcode == 0 else 0
@@ -167,7 +164,7 @@ def killed(case: Case, start: Path, folder: Path, chance: random.Random, kills: 
     """Kill a command `kills` times, each on a copy of `start`; what went wrong is in the list `broken`."""
     straight = _copied(start, folder)
     before = _left(case, straight)
-    code, steps = ran(straight, case.arguments)
+    code, steps = ran(straight, case.arguments, run=case.run)
     after = _left(case, straight)
     broken = [] if code == 0 and after else [f"a straight run ended with {code}"]
     moments = sorted(chance.sample(range(1, steps + 1), min(kills, steps)))
@@ -176,12 +173,12 @@ def killed(case: Case, start: Path, folder: Path, chance: random.Random, kills: 
         if done and time.monotonic() > stop:
             break
         place = _copied(start, folder)
-        code, _ = ran(place, case.arguments, step=step)
+        code, _ = ran(place, case.arguments, step=step, run=case.run)
         done += code == -signal.SIGKILL
         found = _left(case, place)
         if found not in (before, after) and not (found == "" and case.may_be_nothing):
             broken.append(f"step {step} of {steps}: left {found}")
-        code, _ = ran(place, [*case.arguments, *case.again(place)])
+        code, _ = ran(place, [*case.arguments, *case.again(place)], run=case.run)
         if code or _left(case, place) != after:
             said = (place / "said.txt").read_text(encoding="utf-8")[-300:]
             broken.append(f"step {step} of {steps}: running it again ended with {code}: {said}")
@@ -206,7 +203,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _command(folder: str, arguments: list[str], step: int, told: Any) -> None:
+def _command(folder: str, arguments: list[str], step: int, run: Callable[[list[str]], None], told: Any) -> None:
     """A command in this process, with what it prints in files."""
     os.chdir(folder)
     for name, stream in (("printed.txt", 1), ("said.txt", 2)):
@@ -214,7 +211,7 @@ def _command(folder: str, arguments: list[str], step: int, told: Any) -> None:
     torch.set_num_threads(1)
     counted = _counting(folder, step)
     try:
-        main(arguments)
+        run(arguments)
     except SystemExit as left:
         if not left.code:
             sys.stdout.flush()
