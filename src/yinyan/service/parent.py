@@ -1,4 +1,4 @@
-"""A worker of a service ends when the process that started it is gone."""
+"""Workers of a service, each of which ends when the process that started it is gone."""
 
 from __future__ import annotations
 
@@ -7,14 +7,25 @@ import os
 import signal
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["end_with_parent"]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
-_GRACE = 0.7  # seconds for requests that are being answered; then this process ends, whatever it does
+__all__ = ["worker_app"]
+
+_GRACE = 0.5  # seconds for requests that are being answered; then this process ends, whatever it does
 
 
-def end_with_parent() -> None:
+def worker_app() -> ASGIApp:
+    """The application of a worker. This module imports little, so that a worker is watched from its first moment."""
+    _end_with_parent()
+    from yinyan.service.serving import app_of_environment
+
+    return app_of_environment()
+
+
+def _end_with_parent() -> None:
     """Watch the process that started this one; when it is gone, refuse new requests and end within a second.
 
     Whoever kills the first process of a service means the service. A worker that went on would acknowledge changes

@@ -20,10 +20,9 @@ from yinyan.errors import SettingsError
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options, is_loopback
-from yinyan.service.parent import end_with_parent
 from yinyan.service.ports import wait_for_port
 from yinyan.service.routes import create_app
-from yinyan.service.shared_folder import shared_folder
+from yinyan.service.shared_folder import remove_abandoned, shared_folder
 from yinyan.service.slow_clients import SlowClientProtocol
 
 __all__ = ["app_of_environment", "serve", "uvicorn_settings"]
@@ -45,6 +44,7 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
         )
     sys.setswitchinterval(_SWITCH)
     wait_for_port(options.host, options.port)  # before minutes are spent on a model
+    remove_abandoned()
     if options.workers == 1:
         room = Room(options)
         _on_hangup(room)
@@ -58,7 +58,7 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
         trial.close()
         os.environ[_VARIABLE] = _OPTIONS.dump_json(options).decode()
         tell(f"serving '{options.model}' with {options.workers} processes at {_address(options, options.port)}")
-        uvicorn.run(f"{__name__}:app_of_environment", factory=True, **uvicorn_settings(options))
+        uvicorn.run("yinyan.service.parent:worker_app", factory=True, **uvicorn_settings(options))
 
 
 def _run_one(config: uvicorn.Config, options: Options, tell: Callable[[str], None]) -> None:
@@ -79,7 +79,6 @@ def _run_one(config: uvicorn.Config, options: Options, tell: Callable[[str], Non
 
 def app_of_environment() -> ASGIApp:
     """The application of a child process."""
-    end_with_parent()
     sys.setswitchinterval(_SWITCH)
     room = Room(_OPTIONS.validate_json(os.environ[_VARIABLE]))
     _on_hangup(room)

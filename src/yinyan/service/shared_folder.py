@@ -11,15 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["shared_folder"]
+__all__ = ["remove_abandoned", "shared_folder"]
 
 _PREFIX, _LOCK = "yinyan-", "owner.lock"
 
 
 @contextmanager
 def shared_folder() -> Iterator[Path]:
-    """A temporary folder whose lock this process holds; folders whose lock nobody holds are removed first."""
-    _remove_abandoned(Path(tempfile.gettempdir()))
+    """A temporary folder whose lock this process holds."""
     while True:
         with tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True) as name:
             lock = Path(name) / _LOCK
@@ -29,8 +28,9 @@ def shared_folder() -> Iterator[Path]:
                     return
 
 
-def _remove_abandoned(place: Path) -> None:
-    for folder in place.glob(f"{_PREFIX}*"):
+def remove_abandoned() -> None:
+    """Remove the folders whose lock nobody holds: their services were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         try:
             if folder.is_symlink() or (hasattr(os, "getuid") and folder.stat().st_uid != os.getuid()):
                 continue
