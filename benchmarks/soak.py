@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ import numpy as np
 from lib import common, killed_commands
 from lib.graphs import drawn
 from lib.soak_checks import flips, fresh_lists, loads_during_saves, lost_and_doubled, overlaps, read_room
+from lib.soak_figures import broken_bars, mean, most, quantiles, show, spread
 from lib.soak_service import Service
 from yinyan import Graph, LinkPredictor
 from yinyan.live.change_log import log_path
@@ -37,7 +37,6 @@ CLIENT = Path(__file__).parent / "lib" / "soak_client.py"
 DEGREE, FEATURES = 8, 16
 LOADED = 0.7  # share of the time under load; the rest is for damaged files and killed commands
 SAMPLE = 40  # nodes whose lists are compared at a time
-LEAST_OVERLAP, MOST_GROWTH = 0.98, 1.5
 
 
 def main() -> None:
@@ -50,6 +49,8 @@ def main() -> None:
     parser.add_argument("--kill-every", type=float, default=25.0, help="seconds between two kills, at most about")
     parser.add_argument("--compare-every", type=float, default=12.0, help="seconds between two comparisons")
     parser.add_argument("--flips", type=int, default=60, help="flipped bits per kind of file, at most")
+    parser.add_argument("--requests", type=int, default=500_000, help="of all clients, at most")
+    parser.add_argument("--poison", action="store_true", help="some new nodes have a feature of 1e20")
     parser.add_argument("--seed", type=int, default=0)
     options = common.parsed(parser, minutes=0.06, nodes=120, workers=1, clients=1, flips=1)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
@@ -150,6 +151,8 @@ class Load:
             "all_lanes": self.options.clients * lanes,
             "seed": self.options.seed + number,
             "until": time.time() + 2 * seconds + 600,  # should the soak itself end before it says stop
+            "most": self.options.requests // (2 * self.options.clients * lanes),  # of each of the two models
+            "poison": self.options.poison,
             "pause": str(self.pause),
             "stop": str(self.stop),
         }
@@ -181,7 +184,7 @@ class Load:
         try:
             for _ in range(100):
                 version = self.service.version()
-                names = [f"n{self.chance.randrange(self.options.nodes)}" for _ in range(SAMPLE)]
+                names = [f"n{self.chance.randrange(self.options.nodes)}" for _ in range(SAMPLE)] + self._new_nodes()
                 answer = self.service.ask("/v1/recommend", {"nodes": names, "k": 10})
                 if answer["version"] == version:
                     room = read_room(self.model)
@@ -195,6 +198,12 @@ class Load:
             self.pause.unlink()
         answered = [[found["target"] for found in one["recommendations"]] for one in answer["results"]]
         self.overlaps.append(overlaps(answered, fresh_lists(state, names)))
+
+    def _new_nodes(self) -> list[str]:
+        """Some nodes that were added: clients name them s1-0, s1-1, …"""
+        lane = self.chance.randrange(self.options.clients * self.options.connections)
+        found = self.service.ask(f"/v1/nodes?query=s{lane}-&limit=10")["nodes"]
+        return [node["id"] for node in found if node["id"].startswith("s")]
 
     def _summary(self, lanes: Sequence[dict[str, Any]], spent: float) -> dict[str, Any]:
         room = read_room(self.model)
@@ -221,10 +230,10 @@ class Load:
             "cut_off_by_kills": sum("ConnectionRefused" not in words for _, words in cut),
             "unexpected_errors": len(unexpected),
             "first_unexpected": unexpected[:5],
-            "milliseconds": {kind: _quantiles(times[kind]) for kind in sorted(times)},
-            "memory_mb": {"first_third": _mean(early), "last_third": _mean(late), "most": _most(self.memory)},
+            "milliseconds": {kind: quantiles(times[kind]) for kind in sorted(times)},
+            "memory_mb": {"first_third": mean(early), "last_third": mean(late), "most": most(self.memory)},
             "comparisons": len(means),
-            "top10_overlap": {"mean": _mean(means, 4), "worst_moment": round(min(means), 4)},
+            "top10_overlap": {"mean": mean(means, 4), "worst_moment": round(min(means), 4)},
             "changes": changes,
             "acknowledged": sum(lane["acknowledged"] for lane in lanes),
             "lost": len(lost),
@@ -233,8 +242,8 @@ class Load:
             "versions_went_back": sum(lane["went_back"] for lane in lanes),
             "kills": {what: sum(k["what"] == what for k in self.service.kills) for what in ("service", "worker")},
             "seconds_to_start": round(self.service.start_seconds, 2),
-            "seconds_to_restart": _spread([k["ready"] for k in self.service.kills if k["what"] == "service"]),
-            "seconds_until_workers_ended": _spread([k["ended"] for k in self.service.kills if "ended" in k]),
+            "seconds_to_restart": spread([k["ready"] for k in self.service.kills if k["what"] == "service"]),
+            "seconds_until_workers_ended": spread([k["ended"] for k in self.service.kills if "ended" in k]),
             "log_bytes": log_path(self.model).stat().st_size,
         }
 
@@ -250,83 +259,6 @@ def killed_all(folder: Path, seconds: float, kills: int, chance: random.Random, 
         name: killed_commands.killed(case, start, folder / "killed", chance, kills, time.monotonic() + each)
         for name, case in chosen.items()
     }
-
-
-# -- figures --------------------------------------------------------------------------------------------------
-
-
-def _quantiles(times: Sequence[float]) -> dict[str, float]:
-    return {"p50": _ms(times, 50), "p99": _ms(times, 99), "requests": len(times)}
-
-
-def _ms(times: Sequence[float], quantile: int) -> float:
-    return round(1e3 * float(np.percentile(times, quantile)), 2)
-
-
-def _mean(values: Sequence[float], digits: int = 1) -> float | None:
-    return round(float(np.mean(values)), digits) if values else None
-
-
-def _most(memory: Sequence[tuple[float, float]]) -> float | None:
-    return round(max(size for _, size in memory), 1) if memory else None
-
-
-def _spread(values: Sequence[float]) -> dict[str, float] | None:
-    return {"median": round(float(np.median(values)), 2), "most": round(max(values), 2)} if values else None
-
-
-def broken_bars(result: dict[str, Any]) -> list[str]:
-    """What must not be, in words."""
-    found = []
-    for name, load in result["load"].items():
-        if load["exit_code"] not in (0, -signal.SIGTERM):
-            found.append(f"{name}: the service ended with {load['exit_code']}")
-        for what in ("unexpected_errors", "lost", "doubled", "versions_went_back"):
-            if load[what]:
-                found.append(f"{name}: {what} is {load[what]}")
-        if load["top10_overlap"]["worst_moment"] < LEAST_OVERLAP:
-            found.append(f"{name}: overlap with a fresh pass is {load['top10_overlap']['worst_moment']} at one moment")
-        early, late = load["memory_mb"]["first_third"], load["memory_mb"]["last_third"]
-        if early and late and late > MOST_GROWTH * early:
-            found.append(f"{name}: memory grew from {early} to {late} MB")
-    for kind, outcomes in result["flipped_bits"].items():
-        for how, count in outcomes.items():
-            if how not in ("refused", "exact"):
-                found.append(f"flipped bits of the {kind}: {count} ended as '{how}'")
-    for what in ("mixed", "failed"):
-        if result["loads_during_saves"][what]:
-            found.append(f"loads during saves: {result['loads_during_saves'][what]} {what}")
-    for name, killed in result["killed_commands"].items():
-        found += [f"{name} killed: {words}" for words in killed["broken"]]
-    return found
-
-
-def show(result: dict[str, Any]) -> None:
-    common.print_machine(common.machine())
-    loads = result["load"]
-    rows: list[tuple[object, ...]] = []
-    for name in next(iter(loads.values())):
-        values = [load[name] for load in loads.values()]
-        if name == "milliseconds":
-            for kind in values[0]:
-                cells = [f"{v[kind]['p50']} / {v[kind]['p99']}" if kind in v else "" for v in values]
-                rows.append((f"{kind}, p50 / p99 in ms", *cells))
-        else:
-            rows.append((name.replace("_", " "), *(_cell(value) for value in values)))
-    common.print_table(("under load", *loads), rows)
-    print()
-    common.print_table(("flipped bits", "outcomes"), [(k, _cell(v)) for k, v in result["flipped_bits"].items()])
-    print()
-    commands = {name: f"{k['kills']} of {k['steps']} steps" for name, k in result["killed_commands"].items()}
-    common.print_table(("killed command", "kills"), list(commands.items()))
-    print(f"\nloads during saves: {_cell(result['loads_during_saves'])}")
-    print("\n".join(result["broken_bars"]) or "no bar is broken")
-
-
-def _cell(value: Any) -> object:
-    if isinstance(value, dict):
-        return ", ".join(f"{name.replace('_', ' ')} {part}" for name, part in value.items())
-    return "; ".join(value) if isinstance(value, list) else value
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import sys
 import time
@@ -31,6 +32,7 @@ MIX = {
 WRITES = {"add edge", "remove edge", "add node", "reject", "take back"}
 OWN_PAIRS = 40  # of a connection, of each kind
 PATIENCE = 30.0  # seconds for an answer
+POISON = 1e20  # a feature that overflows in the encoder: to be clipped, or refused with 422
 
 Answer = tuple[int, Any]
 
@@ -56,12 +58,15 @@ class Lane:
         self.broken: list[tuple[float, str]] = []  # connections, with the time of day
         self.wrong: list[str] = []  # answers that must not be
         self.contradictions: list[str] = []  # answers that contradict what was acknowledged
-        self.version = self.went_back = self.acknowledged = 0
+        self.version = self.went_back = self.acknowledged = self.poison_refused = 0
         self._stream: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def run(self, stop: float) -> None:
         """Requests until a time of day, one after another."""
-        while time.time() < stop and not Path(self.plan["stop"]).exists():
+        parent = os.getppid()  # a soak that is killed cannot say stop
+        while time.time() < stop and os.getppid() == parent and not Path(self.plan["stop"]).exists():
+            if self.requests >= self.plan["most"]:
+                break
             kind = self.chance.choices(list(MIX), list(MIX.values()))[0]
             if kind in WRITES and Path(self.plan["pause"]).exists():
                 kind = "recommend"
@@ -142,6 +147,8 @@ class Lane:
             self.added[node["id"]] = node["neighbours"]
             if status == 200:
                 self._made(answer)
+        elif status == 422 and max(node.get("features") or [0.0]) >= POISON:
+            self.poison_refused += 1
         elif status == 409:
             self.contradictions.append(f"node {node['id']} is there, and was never sent")
         else:
@@ -151,7 +158,10 @@ class Lane:
         number, width = len(self.added), self.plan["features"]
         near = sorted({self._name() for _ in range(self.chance.randint(1, 3))})
         node = {"id": f"s{self.plan['lane'] + self.number}-{number}", "neighbours": near, "label": f"Node {number}"}
-        return {**node, "features": [self.chance.gauss(0, 1) for _ in range(width)]} if width else node
+        features = [self.chance.gauss(0, 1) for _ in range(width)]
+        if width and self.plan["poison"] and self.chance.random() < 0.1:
+            features[0] = POISON
+        return {**node, "features": features} if width else node
 
     async def _odd(self) -> None:
         """A request that has to be refused, by a status that says why."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from soak import broken_bars
+from lib.soak_figures import broken_bars
 
 LOAD = {
     "exit_code": 0,
