@@ -79,8 +79,11 @@ def served(model: Path, *, limits: Limits | None = None, **options: Any) -> Iter
         assert not thread.is_alive()
 
 
-_FORKS = multiprocessing.get_context("forkserver")  # imports once, and not for every process again
-_FORKS.set_forkserver_preload(["yinyan.service.serving", "yinyan.cli", "yinyan.cli.common"])
+FORKS = multiprocessing.get_context("forkserver")  # imports once, and not for every process again
+FORKS.set_forkserver_preload(
+    # there is one such server in a process of tests: commands that train need what optimisers import
+    ["yinyan.service.serving", "yinyan.cli", "yinyan.cli.common", "yinyan.training.fit", "torch._dynamo", "pandas"]
+)
 
 
 def _run(arguments: list[str], errors: str) -> None:
@@ -113,11 +116,13 @@ def run_with_unread_errors(arguments: list[str], errors: str) -> None:
 class Child:
     """A service in a process of its own, started by the command line."""
 
-    def __init__(self, model: Path, *flags: str, run: Callable[[list[str], str], None] = _run) -> None:
-        self.port = free_port()
+    def __init__(
+        self, model: Path, *flags: str, port: int | None = None, run: Callable[[list[str], str], None] = _run
+    ) -> None:
+        self.port = free_port() if port is None else port
         self.errors = model.parent / f"errors-{self.port}.txt"
         arguments = ["serve", str(model), "--port", str(self.port), *flags]
-        self.process = _FORKS.Process(target=run, args=(arguments, str(self.errors)))
+        self.process = FORKS.Process(target=run, args=(arguments, str(self.errors)))
         self.process.start()
         self.client = httpx.Client(base_url=f"http://127.0.0.1:{self.port}", trust_env=False, timeout=20)
 
@@ -137,12 +142,21 @@ class Child:
         os.kill(self.process.pid or 0, number)
 
     def kill(self) -> None:
-        """All of its processes, without a chance to tidy up."""
-        if self.process.is_alive():
-            with contextlib.suppress(ProcessLookupError):  # it died between the two lines, which is as well
-                os.killpg(self.process.pid or 0, signal.SIGKILL)
+        """All of its processes, without a chance to tidy up; workers may outlive the first one."""
+        if self.process.pid is not None:
+            with contextlib.suppress(ProcessLookupError):  # all have ended already
+                os.killpg(self.process.pid, signal.SIGKILL)
         self.process.join(10)
         self.client.close()
+
+    def is_gone(self) -> bool:
+        """Whether none of its processes is left."""
+        self.process.join(0)
+        try:
+            os.killpg(self.process.pid or 0, 0)
+        except ProcessLookupError:
+            return True
+        return False
 
     def stop(self) -> int | None:
         """As a service manager stops it."""

@@ -6,11 +6,9 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -22,7 +20,9 @@ from yinyan.errors import SettingsError
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options, check_proxy, is_loopback
+from yinyan.service.ports import wait_for_port
 from yinyan.service.routes import create_app
+from yinyan.service.shared_folder import remove_abandoned, shared_folder
 from yinyan.service.slow_clients import SlowClientProtocol
 
 __all__ = ["app_of_environment", "serve", "uvicorn_settings"]
@@ -44,20 +44,22 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
             "'yinyan keys FILE' and start with --api-keys FILE (or serve on 127.0.0.1)"
         )
     sys.setswitchinterval(_SWITCH)
+    wait_for_port(options.host, options.port)  # before minutes are spent on a model
+    remove_abandoned()
     if options.workers == 1:
         room = Room(options)
         _on_hangup(room)
         tell(str(room.now.served.finder))
         _run_one(uvicorn.Config(create_app(room), **uvicorn_settings(options)), options, tell)
         return
-    with tempfile.TemporaryDirectory(prefix="yinyan-") as folder:
-        options = replace(options, shared=Path(folder))
+    with shared_folder() as folder:
+        options = replace(options, shared=folder)
         trial = Room(replace(options, workers=1, read_only=True))  # what is wrong is said once, and not by each child
         tell(str(trial.now.served.finder))
         trial.close()
         os.environ[_VARIABLE] = _OPTIONS.dump_json(options).decode()
         tell(f"serving '{options.model}' with {options.workers} processes at {_address(options, options.port)}")
-        uvicorn.run(f"{__name__}:app_of_environment", factory=True, **uvicorn_settings(options))
+        uvicorn.run("yinyan.service.parent:worker_app", factory=True, **uvicorn_settings(options))
 
 
 def _run_one(config: uvicorn.Config, options: Options, tell: Callable[[str], None]) -> None:

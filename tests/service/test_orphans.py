@@ -1,0 +1,122 @@
+"""What kill -9 of a service leaves behind: no workers, no port, no folders, and every acknowledged change."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import httpx
+import pytest
+
+from serving_tools import FORKS, Child, free_port
+from yinyan.errors import SettingsError
+from yinyan.live.change_log import ChangeLog, log_path
+from yinyan.service import ports
+from yinyan.service.ports import wait_for_port
+from yinyan.service.shared_folder import remove_abandoned, shared_folder
+
+
+def until(is_true: Callable[[], bool], seconds: float) -> bool:
+    """Whether something comes true in time."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_workers_of_a_killed_parent_went_on_acknowledging_and_kept_the_port(
+    model: Path, child: Callable[..., Child]
+) -> None:
+    service = child(model, "--workers", "2", "--access-log", os.devnull).wait_ready()
+    acknowledged: set[str] = set()
+    writers = [threading.Thread(target=_write_until_refused, args=(service.port, w, acknowledged)) for w in range(2)]
+    for writer in writers:
+        writer.start()
+    assert until(lambda: len(acknowledged) >= 5, 20)
+    service.process.kill()
+    killed = time.monotonic()
+    again = child(model, "--access-log", os.devnull, port=service.port)  # at once, on the same port
+    assert until(service.is_gone, 5)
+    seconds = time.monotonic() - killed
+    for writer in writers:
+        writer.join(20)
+    again.wait_ready()
+    assert seconds < 2, f"workers ran for {seconds:.1f} s without their parent"  # one second, and a busy machine
+    log = ChangeLog(log_path(model))
+    logged = [node["id"] for entry in log.after(0) for node in entry.change["nodes"]]
+    log.close()
+    assert acknowledged <= set(logged) and len(logged) == len(set(logged))
+    assert again.client.get("/v1/model").json()["live"]["version"] == len(logged)
+
+
+def _write_until_refused(port: int, writer: int, acknowledged: set[str]) -> None:
+    """Adds nodes, each over a new connection, until nobody listens."""
+    for number in range(2_000):
+        name = f"w{writer}-{number}"
+        body = {"nodes": [{"id": name, "neighbours": ["n00"]}]}
+        try:
+            answer = httpx.post(f"http://127.0.0.1:{port}/v1/nodes", json=body, timeout=20, trust_env=False)
+        except httpx.TransportError:
+            return
+        if answer.status_code == 200:
+            acknowledged.add(name)
+
+
+def _hold_folder(place: str, said: Connection) -> None:
+    """A service as far as its folder goes: until it is killed."""
+    tempfile.tempdir = place
+    with shared_folder() as folder:
+        (folder / "counters-1.bin").write_bytes(b"1")
+        said.send(str(folder))
+        said.recv()
+
+
+def test_folders_of_killed_services_stayed_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    foreign = tmp_path / "yinyan-something-else"
+    foreign.mkdir()
+    (tmp_path / "yinyan-link").symlink_to(foreign, target_is_directory=True)
+    here, there = FORKS.Pipe()
+    process = FORKS.Process(target=_hold_folder, args=(str(tmp_path), there))
+    process.start()
+    left = Path(here.recv())
+    with shared_folder() as second:
+        remove_abandoned()
+        assert second != left
+        assert (left / "counters-1.bin").exists(), "a running service lost its folder"
+        process.kill()
+        process.join(10)
+        assert left.exists()
+        remove_abandoned()
+        assert not left.exists() and second.is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["yinyan-link", "yinyan-something-else"]
+
+
+def test_a_port_that_is_freed_in_time_is_waited_for() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        freed = threading.Timer(0.2, held.close)
+        freed.start()
+        wait_for_port("127.0.0.1", port)
+        freed.join()
+    wait_for_port("127.0.0.1", 0)  # any port: nothing to wait for
+
+
+def test_a_port_in_use_is_said_before_the_model_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_PATIENCE", 0.1)
+    port = free_port()
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", port))
+        held.listen()
+        with pytest.raises(SettingsError, match=f"port {port} of 127.0.0.1 is in use: .* --port"):
+            wait_for_port("127.0.0.1", port)
