@@ -13,8 +13,9 @@ from contracts import distances, planted_graph, tiny
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import Graph
 from yinyan.live.new_nodes import extend
+from yinyan.live.planning import planned
 from yinyan.live.renewal import LocalRenewal, WholeRenewal
-from yinyan.live.structure import NewNode, Structure, planned
+from yinyan.live.structure import NewNode, Structure
 from yinyan.predictor import LinkPredictor
 from yinyan.splits import random_split
 
@@ -74,7 +75,9 @@ def test_features_of_either_form_join_those_of_the_other(known: str) -> None:
     sparse = pytest.importorskip("scipy.sparse")
     model = LinkPredictor(**tiny(encoder=FROM_FEATURES)).fit(with_features(sparse=known == "sparse"))
     width = model.graph_.features.shape[1]  # type: ignore[union-attr]
-    row = np.linspace(1, 2, width, dtype=np.float32)[None]
+    limits = model.graph_.feature_range
+    assert limits is not None
+    row = (0.5 * limits[0] + 0.5 * limits[1])[None]
     dense, compressed = (model.extended(["x"], form, [("x", 3)]) for form in (row, sparse.csr_matrix(row)))
     np.testing.assert_array_equal(dense.embed("x"), compressed.embed("x"))
     features = dense.graph_.features
