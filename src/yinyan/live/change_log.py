@@ -135,11 +135,11 @@ class ChangeLog:
         good = Head(facts.base, facts.base_head)
         rows = self._db.execute("SELECT version, time, change, digest FROM changes ORDER BY version")
         try:
-            for logged, digest in chained(self.path, "change", rows, *good):
+            for logged, digest in chained(self.path, "change", rows, good.count, good.digest):
                 good = Head(logged.version, digest)
         except StoreError as error:
             _log.warning("%s: what follows change %d is dropped", error, good.count)
-        if good != (facts.count, facts.head):
+        if good != Head(facts.count, facts.head):
             self._db.execute("DELETE FROM changes WHERE version > ?", (good.count,))
             self._write_facts(replace(facts, count=good.count, head=good.digest))
 

@@ -221,8 +221,8 @@ class Keeper:
         self._show(step)
         for job, result in made:
             job.done.set_result(result)
-        for job, error in refused:
-            job.done.set_exception(error)
+        for job, why in refused:
+            job.done.set_exception(why)
 
     def _follow(self, found: Sequence[Logged]) -> None:
         """Make what others have written."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from yinyan.errors import StoreError
 from yinyan.files import locked, write_error
@@ -19,7 +19,8 @@ _SLOT = 512  # bytes: two slots in turns, in sectors of their own, so that a tor
 _TEXT = "yinyan change log head\n{count}\n{digest}\n"
 
 
-class Head(NamedTuple):
+@dataclass(frozen=True, order=True)
+class Head:
     """A number of changes, and the digest of the last of them."""
 
     count: int

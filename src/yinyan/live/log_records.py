@@ -60,7 +60,10 @@ class Facts:
         found = {name: value for name, value in rows if isinstance(name, str) and isinstance(value, str)}
         seal = found.pop("seal", None)
         try:
-            facts = cls(**{f.name: int(found[f.name]) if f.type == "int" else found[f.name] for f in fields(cls)})
+            given: dict[str, Any] = {
+                f.name: int(found[f.name]) if f.type == "int" else found[f.name] for f in fields(cls)
+            }
+            facts = cls(**given)
         except (KeyError, ValueError) as error:
             raise StoreError(f"the change log '{path}' is damaged: its facts are incomplete ({_CURE})") from error
         if len(rows) != len(fields(cls)) + 1 or seal != facts.seal:

@@ -113,8 +113,10 @@ class Draft:
         )  # fmt: skip
         pairs, skipped = self._rows_of(change["pairs"], fresh or {})
         chosen = tuple(pair for pair in pairs if _holds(before, now, pair) != adds)
-        field = {"add_links": "added", "remove_links": "removed", "reject": "rejected", "take_back": "taken_back"}[kind]
-        return Effect(**{field: chosen}, num=len(chosen), skipped=tuple(skipped))
+        done = Effect(num=len(chosen), skipped=tuple(skipped))
+        if of_links:
+            return done._replace(added=chosen) if adds else done._replace(removed=chosen)
+        return done._replace(rejected=chosen) if adds else done._replace(taken_back=chosen)
 
     def _rows_of(self, pairs: Sequence[Sequence[Id]], fresh: Mapping[Id, int]) -> tuple[list[Pair], list[str]]:
         """Distinct pairs of rows; undirected, the lower first. And what was skipped."""

@@ -122,7 +122,7 @@ def top_overlap(state: LiveState, fresh: Tensor, sample: int = _SAMPLE, k: int =
     """The share of the k best partners of a sample of nodes, exactly searched, that live and fresh rows agree on."""
     n, left = state.num_nodes, state.num_left
     drawn = np.sort(np.random.default_rng(state.version).choice(n, min(n, sample), replace=False))
-    sides = [(drawn, None)]
+    sides: list[tuple[Rows, Rows | None]] = [(drawn, None)]
     if left is not None:
         sides = [(drawn[drawn < left], np.arange(left, n)), (drawn[drawn >= left], np.arange(left))]
     shares: list[float] = []

@@ -161,7 +161,7 @@ class WholeRenewal:
     def __init__(self, fitted: Fitted, structure: Structure | None = None, inputs: Inputs | None = None) -> None:
         self._fitted = fitted
         self.inputs = inputs or Inputs.of(fitted)
-        self._structure: Structure | None = structure or Structure.of(fitted.graph, None)
+        self._structure = structure or Structure.of(fitted.graph, None)
         self._values: Tensor | None = None
 
     @property
