@@ -32,6 +32,7 @@ __all__ = ["ChangeLog", "CompactedError", "History", "LogFullError", "Logged", "
 
 _log = logging.getLogger("yinyan.service")
 
+_DAMAGES = (sqlite3.Error, UnicodeDecodeError)  # the latter where SQLite quotes a damaged text
 _PATIENCE = 20.0  # seconds to wait for another process that writes
 
 _TABLES = """
@@ -210,7 +211,7 @@ class ChangeLog:
                 raise LogFullError(
                     f"the change log '{self.path}' cannot be written: {error} (nothing changed)"
                 ) from error
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, _DAMAGES):
                 raise self._unreadable(error) from error
             raise
         written, self._pending = self._pending, None
@@ -322,7 +323,7 @@ class ChangeLog:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as error:
+        except _DAMAGES as error:
             raise self._unreadable(error) from error
 
     def _unreadable(self, error: object) -> StoreError:
@@ -370,7 +371,7 @@ def verify_log(path: Path) -> list[str]:
                 findings.append(
                     f"the change log '{path}' lacks its newest {counted(known.count - facts.count, 'change')}"
                 )
-    except sqlite3.Error as error:
+    except _DAMAGES as error:
         findings.append(f"the change log '{path}' cannot be read: {error}")
     except StoreError as error:
         findings.append(str(error))

@@ -16,7 +16,7 @@ from yinyan.live.live_state import NO_DRIFT, LiveState, Measured, Served
 from yinyan.live.new_nodes import Inputs
 from yinyan.live.planning import Draft
 from yinyan.live.refresh import Fresh
-from yinyan.live.renewal import Renewal, grown_inputs, renewal_for
+from yinyan.live.renewal import Renewal, WholeRenewal, grown_inputs, renewal_for
 from yinyan.live.structure import Effect, Structure
 from yinyan.model.inference import is_finite
 
@@ -40,6 +40,11 @@ class Step(NamedTuple):
     values: Tensor | None = None
     inputs: Inputs | None = None
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all rows are those of a pass over the whole graph."""
+        return self.rows is None and self.values is not None
+
 
 class Course:
     """States of one model, each made of the one before; used by one thread, while others read `state`."""
@@ -60,8 +65,11 @@ class Course:
         """What was computed is not going to be shown: the next step starts from the state again."""
         self.renewal = None
 
-    def computed(self, draft: Draft, version: int) -> Step | None:
-        """What the changes of a draft lead to; None if there are none. Numbers that are none are refused."""
+    def computed(self, draft: Draft, version: int, limit: float = np.inf) -> Step | None:
+        """What the changes of a draft lead to; None if there are none. Numbers that are none are refused.
+
+        If more than `limit` links have changed since the last pass over all rows, or many at once, there is another.
+        """
         state, effects, structure = self.state, draft.effects, draft.finished()
         if version == state.version:
             return None
@@ -71,7 +79,9 @@ class Course:
         nodes = [node for effect in moving for node in effect.nodes]
         size = sum(len(e.added) + len(e.removed) for e in moving) + sum(len(x.neighbours) + 1 for x in nodes)
         fitted, rows = state.served.fitted, None
-        if size > max(_FEW, _WHOLE * structure.num_links):
+        before = 0 if self.renewal is None else self.renewal.changed
+        much = before + size > limit or size > max(_FEW, _WHOLE * structure.num_links)
+        if much and not isinstance(self.renewal, WholeRenewal):  # which makes such a pass in any case
             self.renewal = renewal_for(fitted, structure, grown_inputs(fitted, state.inputs, nodes))
             values = self.renewal.values
         else:
@@ -108,7 +118,10 @@ class Course:
     def _replayed(self, found: Sequence[Logged], version: int) -> Step | None:
         draft = Draft(self.state.structure, [logged.change for logged in found], lenient=True)
         for number, change in found:
-            effect = draft.plan(change)
+            try:
+                effect = draft.plan(change)
+            except YinYanError as error:
+                effect = Effect(skipped=(str(error),))
             for words in effect.skipped:
                 _log.warning("a part of change %d does not fit this model and is left out: %s", number, words)
             draft.take(effect)

@@ -214,7 +214,7 @@ class Keeper:
                         draft.take(effect)
                     clipped = tuple(node.id for node in effect.nodes if node.clipped)
                     made.append((job, Made(effect.num, version, clipped)))
-                step = course.computed(draft, version)
+                step = course.computed(draft, version, self._refresher.limit(self.now))
         except BaseException:
             course.spoil()  # what was computed is not in the log
             raise
@@ -237,6 +237,8 @@ class Keeper:
         if step is None:
             return
         self._course.show(step)
+        if step.is_whole:
+            self._refresher.outdate()
         self._refresher.note(self._course.renewal, self.now, step.effects)
         self._tell()
 

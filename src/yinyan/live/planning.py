@@ -13,6 +13,8 @@ from yinyan.live.structure import Change, ConflictError, Effect, NewNode, Pair, 
 
 __all__ = ["Draft", "planned"]
 
+_KINDS = ("add_nodes", "add_links", "remove_links", "reject", "take_back")
+
 
 class Draft:
     """A structure with changes that are not yet joined to it: a change costs what it names, whatever came before.
@@ -39,6 +41,8 @@ class Draft:
 
     def plan(self, change: Change) -> Effect:
         """What a change does to rows."""
+        if change["kind"] not in _KINDS:
+            raise InputError(f"a change needs one of the kinds {', '.join(_KINDS)} (got {change['kind']!r})")
         self._look_up(_ids(change))
         return self._new_nodes(change) if change["kind"] == "add_nodes" else self._pairs(change)
 

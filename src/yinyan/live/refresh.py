@@ -25,11 +25,12 @@ Rows = NDArray[np.int64]
 
 _log = logging.getLogger("yinyan.service")
 
-_SHARE = 0.005  # changed links, as a share of all, after which a pass begins; it adapts to what passes find
+_SHARE = 0.002  # changed links, as a share of all, after which a pass begins; it adapts to what passes find
 _SHARES = (0.0005, 0.02)  # between which it adapts
 _OVERLAP = 0.99  # share of the ten best partners that has to be right when a pass begins
 _RELAXED = 0.996  # above, passes may be rarer
-_OUTRUN = 2.0  # times the share, at which writes wait for the pass that is under way
+_OUTRUN = 2.0  # times the share, from which on a change is made by a pass of its own
+_PATIENT = 0.7  # of that, from which on writes wait for the pass that is under way
 _SAMPLE = 64  # nodes whose best partners are compared
 _TOP = 10
 
@@ -50,6 +51,7 @@ class Refresher:
         self._thread: threading.Thread | None = None
         self._made: Fresh | None = None
         self._missed: list[Effect] = []
+        self._is_outdated = False
 
     @property
     def is_running(self) -> bool:
@@ -65,10 +67,17 @@ class Refresher:
             self._thread = threading.Thread(target=self._run, args=(state,), name="refresh", daemon=True)
             self._thread.start()
 
+    def limit(self, state: LiveState) -> float:
+        """How many links may change after a pass over all rows, before the next one has to be waited for."""
+        return _OUTRUN * self.share * state.structure.num_links
+
     def is_outrun(self, renewal: Renewal | None, state: LiveState) -> bool:
-        """Whether so much has changed since the last pass that the next one has to be waited for."""
-        limit = _OUTRUN * self.share * state.structure.num_links
-        return self.is_running and renewal is not None and renewal.changed > limit
+        """Whether so much has changed since the last pass that the one under way has to be waited for."""
+        return self.is_running and renewal is not None and renewal.changed > _PATIENT * self.limit(state)
+
+    def outdate(self) -> None:
+        """There was a pass over all rows meanwhile: the one under way only measures."""
+        self._is_outdated = self.is_running
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait for the pass that is under way."""
@@ -84,7 +93,8 @@ class Refresher:
         if fresh is None:
             return None
         self._adapt(fresh.measured.overlap)
-        return fresh, missed
+        outdated, self._is_outdated = self._is_outdated, False
+        return None if outdated else (fresh, missed)
 
     def forget(self) -> None:
         """Another model is served: the pass that is under way is of no use."""
