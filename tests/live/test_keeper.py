@@ -12,7 +12,7 @@ from yinyan import Graph, LinkPredictor
 from yinyan.errors import InputError, StoreError, UnknownNodeError
 from yinyan.live.change_log import log_path
 from yinyan.live.keeper import Made
-from yinyan.live.renewal import LocalRenewal
+from yinyan.live.renewal import WholeRenewal
 from yinyan.live.structure import ConflictError
 from yinyan.service.answers import Wish, embed, explain, recommend, score
 from yinyan.service.context import Room
@@ -90,7 +90,7 @@ def test_a_new_node_is_embedded_as_the_predictor_would(tmp_path: Path) -> None:
     room = opened(tmp_path / "model")
     try:
         node = {"id": "new", "features": fresh.tolist(), "neighbours": [3, 4], "label": "a label"}
-        assert make(room, {"kind": "add_nodes", "nodes": [node]}) == (1, 1)
+        assert make(room, {"kind": "add_nodes", "nodes": [node]}) == Made(1, 1)
         found = embed(room.now, ["new", 3])["embeddings"]
         np.testing.assert_allclose(found[0]["vector"], wanted.embed("new"), atol=1e-5)
         assert [r["target"] for r in recommend(room.now, Wish(["new"], 5))["results"][0]["recommendations"]] == [
@@ -133,9 +133,9 @@ def test_a_replayed_log_gives_the_same_rows(tmp_path: Path, inputs: str) -> None
 def test_changes_may_be_sent_twice(model: Path) -> None:
     room = opened(model)
     try:
-        assert make(room, links(("n00", "n30"))) == (1, 1)
-        assert make(room, links(("n30", "n00"), ("n00", "n01"))) == (0, 1)
-        assert make(room, {"kind": "remove_links", "pairs": [["n00", "n33"]]}) == (0, 1)
+        assert make(room, links(("n00", "n30"))) == Made(1, 1)
+        assert make(room, links(("n30", "n00"), ("n00", "n01"))) == Made(0, 1)
+        assert make(room, {"kind": "remove_links", "pairs": [["n00", "n33"]]}) == Made(0, 1)
     finally:
         room.close()
 
@@ -171,14 +171,14 @@ def test_a_reader_keeps_its_moment(model: Path) -> None:
 
 def test_reads_do_not_wait_for_writes(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, leave = threading.Event(), threading.Event()
-    apply = LocalRenewal.apply
+    apply = WholeRenewal.apply
 
     def slow(*args: Any) -> Any:
         entered.set()
         leave.wait(10)
         return apply(*args)
 
-    monkeypatch.setattr(LocalRenewal, "apply", slow)
+    monkeypatch.setattr(WholeRenewal, "apply", slow)
     room = opened(model)
     try:
         future = room.keeper.submit(links(("n00", "n30")))
@@ -230,7 +230,7 @@ def test_a_failed_commit_changes_nothing(model: Path, monkeypatch: pytest.Monkey
             make(room, links(("n00", "n30")))
         monkeypatch.undo()
         assert room.now.version == 0 and not room.now.structure.has_link(0, 30)
-        assert make(room, links(("n00", "n30"))) == (1, 1)
+        assert make(room, links(("n00", "n30"))) == Made(1, 1)
     finally:
         room.close()
 

@@ -1,4 +1,6 @@
-"""Changes computed locally equal the layers run again over the changed graph, with the frozen negative part."""
+"""Changes computed locally equal the layers run again over the changed graph, with the frozen negative part.
+
+Of expected negatives, what a row meets is frozen; what it is, its rate and degree, is that of now."""
 
 from __future__ import annotations
 
@@ -70,6 +72,7 @@ class World:
         self.adjacency = torch.zeros(NODES, NODES, dtype=torch.float64)
         for (i, j), w in zip(pairs.tolist(), self.messages.weights.tolist(), strict=True):
             self.adjacency[i, j] = self.adjacency[j, i] = w
+        self.adjacency_at_build = self.adjacency.clone()
         self.terms: EnergyTerms = self.messages.terms(
             self.settings, self.encoder.repulsion().detach(), Streams.fresh(0, "inference/0", torch.device("cpu"))
         )
@@ -90,6 +93,9 @@ class World:
         repelled = torch.zeros(n, dtype=torch.float64)
         if terms.negatives:
             repelled[:NODES] = at_build.clamp(min=0).nan_to_num(posinf=0)
+        expected = bool(terms.negatives) and s.expected_negatives
+        if expected:
+            u, core, spread, repelled = self.mean_negatives()
         anchor = torch.where(degrees + repelled > 0.1, 1 / (degrees + repelled), 0.0)[:, None]
         pushes = [float(r) / len(terms.negatives) for r in terms.repulsion]
         f = self.encoder.base.of_rows(self.features, self.table).double()
@@ -97,19 +103,39 @@ class World:
         for t in range(s.num_steps):
             half = s.anchoring * anchor * (y - f) + s.attraction * ((plain * inverse)[:, None] * y - links @ y)
             for push, graph in zip(pushes, terms.negatives, strict=True):
-                apart = graph.diagonal.double() * y[:NODES]
                 if isinstance(graph.adjacency, SymmetricOperator):
+                    apart = graph.diagonal.double() * y[:NODES]
                     apart = apart - graph.adjacency.product(torch.eye(NODES, dtype=self.kind)).double() @ y[:NODES]
+                    half[:NODES] -= push * apart
                 else:
-                    assert isinstance(graph.adjacency, LowRankOperator)
-                    u = graph.adjacency.factors.double()
                     sums.append(self.frozen_sums[t] if self.frozen_sums else u.T @ y)
-                    apart = apart - graph.adjacency.diagonal.double()[:, None] * y[:NODES]
-                    apart = apart - u @ (graph.adjacency.core.double() @ sums[t])
-                half[:NODES] -= push * apart
+                    half -= push * (spread[:, None] * y - u @ (core @ sums[t]))
             y = y - step * half
         with torch.no_grad():
             return self.encoder.finish(y.to(self.kind)), sums
+
+    def mean_negatives(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """U, C, the diagonal of L̃⁻ and D⁻ of expected negatives: each row meets the graph as it was built."""
+        n, s, left = len(self.adjacency), self.settings, self.left
+        graph = self.terms.negatives[0].adjacency
+        assert isinstance(graph, LowRankOperator)
+        at_build, now = ((a > 0).sum(1).double() for a in (self.adjacency_at_build, self.adjacency))
+        side = torch.zeros(n, dtype=torch.long) if left is None else (torch.arange(n) >= left).long()
+        partners = torch.tensor([NODES - 1.0] if left is None else [NODES - left, float(left)], dtype=torch.float64)[
+            side
+        ]
+        groups = [slice(0, NODES)] if left is None else [slice(0, left), slice(left, NODES)]
+        means = torch.stack([at_build[group].mean() for group in groups])
+        rate = (now if s.sampler == "source" else means[side]) / 2 / partners
+        old = (at_build if s.sampler == "source" else means[side[:NODES]]) / 2 / partners[:NODES]
+        totals = torch.stack([old[group].sum() for group in groups])
+        degrees = (NODES - 2) * rate + totals[0] if left is None else partners * rate + totals[1 - side]
+        scale = (1 / (s.num_negatives * degrees)).sqrt()
+        columns = [scale, rate * scale]
+        if left is not None:
+            columns = [c * (side == place) for place in (0, 1) for c in columns]
+        spread = 1 / s.num_negatives + (2 * rate * scale.square() if left is None else 0 * rate)
+        return torch.stack(columns, dim=1), graph.core.double(), spread, degrees * s.num_negatives
 
     def build_degrees(self) -> Tensor:
         return self.messages.structure.degrees(self.messages.weights).double()

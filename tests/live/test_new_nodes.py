@@ -13,8 +13,9 @@ from contracts import distances, planted_graph, tiny
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import Graph
 from yinyan.live.new_nodes import extend
+from yinyan.live.planning import planned
 from yinyan.live.renewal import LocalRenewal, WholeRenewal
-from yinyan.live.structure import NewNode, Structure, planned
+from yinyan.live.structure import NewNode, Structure
 from yinyan.predictor import LinkPredictor
 from yinyan.splits import random_split
 
@@ -73,8 +74,9 @@ def test_sparse_features_likewise() -> None:
 def test_features_of_either_form_join_those_of_the_other(known: str) -> None:
     sparse = pytest.importorskip("scipy.sparse")
     model = LinkPredictor(**tiny(encoder=FROM_FEATURES)).fit(with_features(sparse=known == "sparse"))
-    width = model.graph_.features.shape[1]  # type: ignore[union-attr]
-    row = np.linspace(1, 2, width, dtype=np.float32)[None]
+    limits = model.graph_.feature_range
+    assert limits is not None
+    row = (0.5 * limits[0] + 0.5 * limits[1])[None]
     dense, compressed = (model.extended(["x"], form, [("x", 3)]) for form in (row, sparse.csr_matrix(row)))
     np.testing.assert_array_equal(dense.embed("x"), compressed.embed("x"))
     features = dense.graph_.features
@@ -116,7 +118,7 @@ def test_new_nodes_are_asked_about_by_name(model: LinkPredictor) -> None:
 
 
 def test_embed_new_and_extended_agree(model: LinkPredictor) -> None:
-    features = np.random.default_rng(3).normal(size=(3, 6))
+    features = np.random.default_rng(3).normal(size=(3, 6)) / 3
     by_row = model.embed_new(None, features, [(0, 5), (2, 7), (2, 8)])
     by_name = model.embed_new(["a", "b", "c"], features, [("a", 5), ("c", 7), ("c", 8)])
     grown = model.extended(["a", "b", "c"], features, [("a", 5), ("c", 7), ("c", 8)])

@@ -34,6 +34,9 @@ def serve(
     carry_over: Annotated[
         bool, typer.Option("--carry-over", help="apply the change log of another model where it fits")
     ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="go on with a change log that lost or damaged its newest changes")
+    ] = False,
     labels: Annotated[
         Path | None, typer.Option(help="table of nodes: ids, labels, columns to show (default: none)")
     ] = None,
@@ -61,6 +64,7 @@ def serve(
         read_only=read_only,
         log=log,
         carry_over=carry_over,
+        accept_loss=accept_loss,
         labels=labels,
         label_column=label_column,
         id_column=id_column,

@@ -15,6 +15,8 @@ __all__ = [
     "Features",
     "SparseFeatures",
     "as_numpy",
+    "clipped_features",
+    "column_range",
     "features_from_matrix",
     "is_sparse",
     "refuse_not_finite",
@@ -172,6 +174,31 @@ def refuse_not_finite(features: Features) -> None:
         f"features hold {values[place]} in row {row}, column {column} (both from 0): "
         "fill missing values, and keep the others within float32"
     )
+
+
+def column_range(features: Features) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """(c,) the least and the largest value of each column."""
+    if not isinstance(features, SparseFeatures):
+        return features.min(axis=0), features.max(axis=0)
+    counts = np.bincount(features.indices, minlength=features.num_columns)
+    full = counts == features.num_rows  # elsewhere some entry is zero
+    low, high = (np.where(full, fill, 0).astype(np.float32) for fill in (np.inf, -np.inf))
+    np.minimum.at(low, features.indices, features.values)
+    np.maximum.at(high, features.indices, features.values)
+    return low, high
+
+
+def clipped_features(
+    features: Features, low: npt.NDArray[np.float32], high: npt.NDArray[np.float32]
+) -> tuple[Features, npt.NDArray[np.bool_]]:
+    """Values moved into the range of their columns, and (rows,) where any was outside."""
+    if not isinstance(features, SparseFeatures):
+        inside = np.clip(features, low, high)
+        return inside, (inside != features).any(axis=1)
+    inside = np.clip(features.values, low[features.indices], high[features.indices])
+    outside = np.zeros(features.num_rows, dtype=bool)
+    outside[features.entry_rows[inside != features.values]] = True
+    return replace(features, values=inside), outside
 
 
 def rows_normalised(features: Features) -> Features:

@@ -81,11 +81,16 @@ class FeatureEncoder:
         for plan in self.plans:
             if plan.name not in table.column_names:
                 raise InputError(f"the node table lacks the feature column {plan.name!r}")
-            if self.sparse:
-                rows, columns, values = column_entries(plan, table[plan.name], ids)
-                entries.append((rows, columns + offset, values))
-            else:
-                dense[:, offset : offset + plan.width] = column_block(plan, table[plan.name], ids)
+            try:
+                if self.sparse:
+                    rows, columns, values = column_entries(plan, table[plan.name], ids)
+                    entries.append((rows, columns + offset, values))
+                else:
+                    dense[:, offset : offset + plan.width] = column_block(plan, table[plan.name], ids)
+            except pa.ArrowException as error:
+                wanted = {"category": "text", "vector": "lists of numbers"}.get(plan.kind, "numbers")
+                kind = table[plan.name].type
+                raise InputError(f"column {plan.name!r} needs {wanted} (got {kind})") from error
             offset += plan.width
         if not self.sparse:
             return dense

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from yinyan.deprecation import by_keyword
 from yinyan.errors import InputError
-from yinyan.graph.feature_matrix import refuse_not_finite
+from yinyan.graph.feature_matrix import column_range, refuse_not_finite
 from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Ids
 from yinyan.text import counted, html_facts
@@ -350,6 +350,11 @@ class Graph:
     def degrees(self) -> npt.NDArray[np.int64]:
         """The number of edge ends at each node."""
         return np.bincount(self.edges.reshape(-1), minlength=self.num_nodes)
+
+    @cached_property
+    def feature_range(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
+        """The least and the largest value of each feature; None where there are none."""
+        return None if self.features is None or not self.num_nodes else column_range(self.features)
 
     @cached_property
     def adjacency(self) -> Adjacency:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.errors import InputError, SettingsError
+from yinyan.live.mean_negatives import MeanNegatives
 from yinyan.live.new_nodes import new_table_rows
 from yinyan.live.row_lists import RowLists, grown, grown_array
 from yinyan.live.rows import csr_of, moved, negative_degrees, renew, row_blocks
@@ -36,8 +37,9 @@ class LiveEmbeddings:
 
     The negative part is frozen as it was built: new negatives for one new link would move every row a little, and
     change none of them by much. Of sampled negatives, the sample and its degrees stay, and changes travel over it as
-    over links. Of expected negatives, the rates and the sums Uᵀ Y(t) stay, which one link moves by O(1/n). A new node
-    has no negatives. A step size 'safe' and the scale of the weights stay too. A large `drift` calls for `rebuild`.
+    over links; a new node has none. Of expected negatives, the sums Uᵀ Y(t) and the mean rate stay, which one link
+    moves by O(1/n); a new node has them as every other one, and with the sampler 'source' they follow its degree. A
+    step size 'safe' and the scale of the weights stay too. A large `drift` calls for `rebuild`.
 
     Every change is made whole or, with an error, not at all, and returns the sorted rows of `embeddings` it changed.
 
@@ -369,6 +371,8 @@ class LiveEmbeddings:
         own, _ = diagonals(terms.links.diagonal, terms.anchor, settings.anchoring, settings.attraction, self._step)
         self._frozen_own = (layer.diagonal - own)[:, 0].double().numpy()  # the negatives' share of C1
         self._repelled = negative_degrees(terms)
+        counts = messages.structure.degrees()
+        self._mean = MeanNegatives.of(settings, terms, counts, self._num_left, self._step) if counts.numel() else None
         self._scale, self._own, self._anchor = (np.zeros(n, dtype=kind) for _ in range(3))
         everyone = np.arange(n)
         self._weigh(everyone)
@@ -395,7 +399,16 @@ class LiveEmbeddings:
             setattr(self, name, grown_array(getattr(self, name), n))
         for lists, _ in self._matrices:
             lists.grow(n)
+        self._repel(np.arange(before, n))
         self._weigh(np.arange(before, n))
+
+    def _repel(self, rows: Rows) -> None:
+        """Expected negatives of some rows, by their degrees of now and the other rows as they were built."""
+        if self._mean is None or self._left is None or not rows.size:
+            return
+        negatives = self._mean.rows(rows, self._links.length[rows])
+        self._left[torch.from_numpy(rows)] = negatives.left.to(self._left.dtype)
+        self._repelled[rows], self._frozen_own[rows] = negatives.degrees.numpy(), negatives.own.numpy()
 
     def _weigh(self, rows: Rows) -> None:
         """What the degrees of some rows enter: D^-1/2, C1 and C2."""
@@ -427,6 +440,8 @@ class LiveEmbeddings:
             self._links.remove(a, b)
             self._moved ^= {(min(a, b), max(a, b))}
         ends = self._union(*(none if part is None else part.ravel() for part in (added, removed)))
+        if self._mean is not None and self._mean.by_degree:
+            self._repel(ends)
         self._weigh(ends)
         near = self._union(ends, self._links.columns_of(ends))  # whose row of the layers' matrix has changed
         rows = none if features_of is None else features_of

@@ -14,8 +14,7 @@ from torch import Tensor
 
 from yinyan.errors import SettingsError, StoreError
 from yinyan.model.fitted import Fitted
-from yinyan.retrieval.exact import Excluded, TopK
-from yinyan.retrieval.index import KINDS, Index, build_index
+from yinyan.retrieval.index import KINDS, FoundState, Index, build_index
 from yinyan.retrieval.index_store import INDEX_FILE, load_index
 from yinyan.retrieval.snapshot import Snapshot
 
@@ -25,6 +24,7 @@ Rows = NDArray[np.int64]
 
 _log = logging.getLogger("yinyan.service")
 
+_MOVED = 0.01  # share of a row's length: a row that moved by less is found in the cell that it was put into
 _CHURN = 0.1  # share of rows that changed since the build, from which on the index is built again
 
 
@@ -67,30 +67,43 @@ class IndexFinder:
     def __str__(self) -> str:
         return str(self._index.metadata)
 
-    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None, num_nodes: int) -> list[TopK]:
-        """The k best of each source; rows from `num_nodes` on, which a reader does not know yet, are left out."""
-        found = self._index.top_k(sources, min(k, num_nodes), excluded, pool)
-        return [_known(top, num_nodes) for top in found]
+    @property
+    def state(self) -> FoundState:
+        """Rows and search of now; nothing in it changes afterwards."""
+        return self._index._state
 
     @property
     def snapshot(self) -> Snapshot:
         """The rows of now."""
-        return self._index._state.snapshot
+        return self.state.snapshot
 
     def update(self, rows: Rows, values: Tensor) -> None:
-        """Called by one thread; readers see the old rows or the new ones."""
-        if not rows.size:
-            return
-        self._index.update(rows, values)
-        fresh, self._fresh = self._fresh, None
-        if self._builder is not None:
+        """Some rows; called by one thread, and readers see the old rows or the new ones."""
+        if rows.size:
+            self._index.update(rows, values)
             self._missed.append(rows)
-        elif self._index.churn > _CHURN:
-            self._builder = threading.Thread(target=self._rebuild, args=(self.snapshot,), name="index", daemon=True)
-            self._builder.start()
-        if fresh is not None:  # all that changed while it was built, in one step
+            self._follow()
+
+    def refresh(self, values: Tensor) -> None:
+        """All rows anew; most of them hardly differ, and an index stays what it is for them."""
+        self._index._refresh(values, _MOVED)
+        self._missed = [np.arange(values.shape[0])]
+        self._follow()
+
+    def _follow(self) -> None:
+        """Build the index again where much has changed, and take up one that was built."""
+        fresh, self._fresh = self._fresh, None
+        if self._builder is None:
+            self._missed = []
+            if self._index.churn > _CHURN:
+                self._builder = threading.Thread(target=self._rebuild, args=(self.snapshot,), name="index", daemon=True)
+                self._builder.start()
+        elif fresh is not None:  # all that changed while it was built, in one step
             missed = np.unique(np.concatenate(self._missed))
-            fresh.update(missed, self.snapshot.gather(missed))
+            if missed.size == self.snapshot.num_rows:
+                fresh._refresh(self.snapshot.merged(), _MOVED)
+            else:
+                fresh.update(missed, self.snapshot.gather(missed))
             self._index, self._missed, self._builder = fresh, [], None
 
     def describe(self) -> dict[str, Any]:
@@ -102,8 +115,3 @@ class IndexFinder:
             self._fresh = self._build(rows.merged())
         except Exception as error:  # the old one still answers
             _log.warning("the index could not be built again: %s", error)
-
-
-def _known(top: TopK, num_nodes: int) -> TopK:
-    known = top.rows < num_nodes
-    return top if known.all() else TopK(top.rows[known], top.scores[known])

@@ -1,4 +1,4 @@
-"""The keeper of the live graph: one thread that writes changes down, makes them, and shows the next state."""
+"""The keeper of the live graph: one thread that makes changes, writes them down, and shows the next state."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from yinyan.errors import StoreError, YinYanError
-from yinyan.live.change_log import ChangeLog, Logged
+from yinyan.graph.ids import Id
+from yinyan.live.change_log import ChangeLog, CompactedError, LogFullError, Logged
+from yinyan.live.compaction import compact, is_due
+from yinyan.live.course import Course, Step
 from yinyan.live.live_state import LiveState, Served
-from yinyan.live.new_nodes import Inputs
-from yinyan.live.renewal import Renewal, renewal_for
-from yinyan.live.structure import Change, ConflictError, Effect, Structure, planned
+from yinyan.live.planning import Draft
+from yinyan.live.refresh import Refresher
+from yinyan.live.structure import Change, ConflictError
 
 __all__ = ["Keeper", "Made"]
 
@@ -23,6 +26,8 @@ _log = logging.getLogger("yinyan.service")
 
 _POLL = 0.02  # seconds between looks at what other processes have written
 _MOST = 256  # changes that are written down together
+_REFRESH = 10.0  # seconds that writes wait at most for a pass over the whole graph
+_COMPACT = 1_000  # changes between looks at the size of the log
 
 
 class Made(NamedTuple):
@@ -30,6 +35,7 @@ class Made(NamedTuple):
 
     num: int
     version: int
+    clipped: tuple[Id, ...] = ()  # new nodes whose features were outside the range that training saw
 
 
 @dataclass
@@ -46,35 +52,33 @@ class Keeper:
     """Holds the current state. Readers take `now`, once a request; nothing they read is changed afterwards.
 
     Every process that serves the model has a keeper of its own, and the log is what they share: who writes takes its
-    lock, makes what others have written first, checks the change against that, and appends it.
+    lock, makes what others have written first, checks the change against that, computes what it does, and appends it.
     """
 
     def __init__(
-        self,
-        load: Callable[[], Served],
-        log: ChangeLog,
-        *,
-        read_only: bool = False,
-        follow: bool = False,
-        carry_over: bool = False,
+        self, load: Callable[[], Served], log: ChangeLog, *, read_only: bool = False, carry_over: bool = False
     ) -> None:
-        """`follow` looks for changes of other processes; `carry_over` keeps a log when the model is another one."""
+        """`carry_over` keeps a log when the model is another one."""
         self._load, self._log = load, log
-        self._read_only, self._follow = read_only, follow
+        self._read_only = read_only
         self.carry_over = carry_over
         self._jobs: queue.Queue[_Job | Callable[[], None] | None] = queue.Queue()
-        self._renewal: Renewal | None = None
-        self.failure: str | None = None  # why the embeddings no longer follow the log
+        self._waiting: list[tuple[int, Future[LiveState]]] = []
+        self._lock = threading.Lock()  # of those who wait
+        self.failure: str | None = None  # why the state does not follow the log
+        self._refresher = Refresher()
+        self._compactor: threading.Thread | None = None
+        self._looked_at = 0  # the version at which the size of the log was last looked at
         served = load()
-        log.bind(served.fingerprint, carry_over=carry_over)
-        self._now = self._opened(served)
+        log.bind(served.fingerprint, directed=served.fitted.graph.directed, carry_over=carry_over)
+        self._course = self._opened(served)
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._thread.start()
 
     @property
     def now(self) -> LiveState:
         """The current state."""
-        return self._now
+        return self._course.state
 
     @property
     def read_only(self) -> bool:
@@ -90,17 +94,13 @@ class Keeper:
         return job.done
 
     def reached(self, version: int) -> Future[LiveState]:
-        """Done when the state has at least this version, with what other processes have written."""
+        """Done with the state of now when that has seen a version, at once if it has."""
         done: Future[LiveState] = Future()
-
-        def work() -> None:
-            self._guarded([])
-            if self._now.version >= version:
-                done.set_result(self._now)
-            else:
-                done.set_exception(StoreError(self.failure or f"the state is at version {self._now.version:,}"))
-
-        self._jobs.put(work)
+        with self._lock:
+            if self.now.version < version:
+                self._waiting.append((version, done))
+                return done
+        done.set_result(self.now)
         return done
 
     def reload(self) -> Future[Made]:
@@ -110,9 +110,10 @@ class Keeper:
         def work() -> None:
             try:
                 served = self._load()
-                self._log.bind(served.fingerprint, carry_over=self.carry_over, reload=True)
+                directed = served.fitted.graph.directed
+                self._log.bind(served.fingerprint, directed=directed, carry_over=self.carry_over, reload=True)
                 self._take_up(served)
-                done.set_result(Made(1, self._now.version))
+                done.set_result(Made(1, self.now.version))
             except Exception as error:  # told to the one who asked
                 done.set_exception(error)
 
@@ -136,25 +137,28 @@ class Keeper:
         """Finish what was asked for, and stop."""
         self._jobs.put(None)
         self._thread.join()
+        self._refresher.wait()
+        if self._compactor is not None:
+            self._compactor.join()
         self._log.close()
 
     # -- the thread ----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         if not self._read_only:
-            self._prepared()
+            self._course.prepare()
         while True:
             try:
-                first = self._jobs.get(timeout=_POLL if self._follow else None)
+                first = self._jobs.get(timeout=_POLL)
             except queue.Empty:
-                self._guarded([])
+                self._idle()
                 continue
             if first is None:
                 return
             if callable(first):
                 first()
-                continue
-            self._guarded([first, *self._more()])
+            else:
+                self._work([first, *self._more()])
 
     def _more(self) -> list[_Job]:
         """Jobs that are waiting, up to the next one of another kind."""
@@ -165,98 +169,143 @@ class Keeper:
                 jobs.append(job)
         return jobs
 
-    def _guarded(self, jobs: Sequence[_Job]) -> None:
-        """Make changes; what goes wrong is told to those who wait, and the thread goes on."""
+    def _idle(self) -> None:
+        """Follow what other processes have written, and take up what was computed in the background."""
         try:
-            while True:
-                try:
-                    return self._write(jobs) if jobs else self._catch_up()
-                except _ReloadSeenError:
-                    self._take_up(self._load())
+            self._refresh()
+            if self._log.was_written() or self.failure is not None:
+                self._again(lambda: self._follow(self._log.after(self.now.version)))
+            self.failure = None
+            self._compact()
         except Exception as error:
-            _log.warning("changes failed: %s", error)
+            if self.failure is None:
+                _log.warning(
+                    "the change log cannot be followed: %s", error, exc_info=not isinstance(error, YinYanError)
+                )
+            self.failure = f"the answers do not follow the change log: {error}"
+
+    def _work(self, jobs: Sequence[_Job]) -> None:
+        """Make changes together; if that fails, one by one, so that only those that cannot be made get an error."""
+        try:
+            if self._refresher.is_outrun(self._course.renewal, self.now):
+                self._refresher.wait(_REFRESH)
+            self._refresh()
+            self._again(lambda: self._write(jobs))
+        except Exception as error:
+            if len(jobs) > 1 and not isinstance(error, LogFullError):
+                for job in jobs:
+                    self._work([job])
+                return
             for job in jobs:
                 if not job.done.done():
-                    job.done.set_exception(error)
+                    job.done.set_exception(_told(error))
+
+    def _again(self, work: Callable[[], None]) -> None:
+        """Do something, after reading the model again if others have, or have compacted what this one has not read."""
+        while True:
+            try:
+                return work()
+            except (_ReloadSeenError, CompactedError):
+                self._take_up(self._load())
 
     def _write(self, jobs: Sequence[_Job]) -> None:
         made: list[tuple[_Job, Made]] = []
-        with self._log.writing():
-            structure, effects, version = self._missed()
-            for job in jobs:
-                try:
-                    after, effect = planned(structure, job.change)
-                except YinYanError as error:
-                    job.done.set_exception(error)
-                    continue
-                if effect.num:
-                    version = self._log.append(job.change)
-                    structure, effects = after, [*effects, effect]
-                made.append((job, Made(effect.num, version)))
-        self._show(structure, effects, version)
+        refused: list[tuple[_Job, YinYanError]] = []
+        course = self._course
+        try:
+            with self._log.writing():
+                self._follow(self._log.after(self.now.version))
+                draft, version = Draft(self.now.structure), self.now.version
+                for job in jobs:
+                    try:
+                        effect = draft.plan(job.change)
+                    except YinYanError as error:
+                        refused.append((job, error))
+                        continue
+                    if effect.num:
+                        version = self._log.append(job.change)
+                        draft.take(effect)
+                    clipped = tuple(node.id for node in effect.nodes if node.clipped)
+                    made.append((job, Made(effect.num, version, clipped)))
+                step = course.computed(draft, version, self._refresher.limit(self.now))
+        except BaseException:
+            course.spoil()  # what was computed is not in the log
+            raise
+        self._show(step)
         for job, result in made:
             job.done.set_result(result)
+        for job, why in refused:
+            job.done.set_exception(why)
 
-    def _catch_up(self) -> None:
-        if self._log.last() > self._now.version:
-            self._show(*self._missed())
-
-    def _missed(self) -> tuple[Structure, list[Effect], int]:
-        """The structure with what others have written, its effects, and the number of the last change."""
-        found = self._log.after(self._now.version)
+    def _follow(self, found: Sequence[Logged]) -> None:
+        """Make what others have written."""
         if any(logged.change["kind"] == "reload" for logged in found):
             raise _ReloadSeenError
-        return _replayed(self._now.structure, found, self._now.version)
+        if found:
+            for step in self._course.replayed(found):
+                self._show(step)
 
-    def _show(self, structure: Structure, effects: Sequence[Effect], version: int) -> None:
-        """Compute what changes reach, and let readers have it."""
-        before = self._now
-        if version == before.version:
+    def _show(self, step: Step | None) -> None:
+        """Let readers have the next state."""
+        if step is None:
             return
-        inputs, drift = before.inputs, before.drift
-        if any(effect.nodes or effect.added or effect.removed for effect in effects):
-            try:
-                renewal = self._prepared()
-                rows, values = renewal.apply(structure, effects)
-            except Exception as error:
-                self.failure = f"the embeddings do not follow the change log: {error}"
-                raise StoreError(f"{self.failure} (the change is kept: start the service again)") from error
-            before.served.finder.update(rows, values)
-            inputs, drift = renewal.inputs, renewal.drift()
-        self._now = LiveState(before.served, version, structure, before.served.finder.snapshot, inputs, drift)
+        self._course.show(step)
+        if step.is_whole:
+            self._refresher.outdate()
+        self._refresher.note(self._course.renewal, self.now, step.effects)
+        self._tell()
 
-    def _prepared(self) -> Renewal:
-        if self._renewal is None:
-            self._renewal = renewal_for(self._now.served.fitted)
-        return self._renewal
+    def _tell(self) -> None:
+        """Answer those who wait for a version that the state has now seen."""
+        with self._lock:
+            state = self.now
+            ready = [done for version, done in self._waiting if version <= state.version]
+            self._waiting = [entry for entry in self._waiting if entry[0] > state.version]
+        for done in ready:
+            if done.set_running_or_notify_cancel():
+                done.set_result(state)
+
+    def _refresh(self) -> None:
+        """Take up rows that were computed anew, with what has changed meanwhile."""
+        taken = self._refresher.taken()
+        if taken is not None:
+            self._course.take_up(*taken)
+
+    def _compact(self) -> None:
+        """Have the log compacted in the background when it has grown."""
+        if self._read_only or self.now.version < self._looked_at + _COMPACT:
+            return
+        self._looked_at = self.now.version
+        if is_due(self._log) and (self._compactor is None or not self._compactor.is_alive()):
+            self._compactor = threading.Thread(target=self._compacted, name="compaction", daemon=True)
+            self._compactor.start()
+
+    def _compacted(self) -> None:
+        try:
+            compact(self._log.path)
+        except Exception:  # the log is as it was
+            _log.exception("the change log could not be compacted")
 
     def _take_up(self, served: Served) -> None:
-        self._renewal = None
-        self._now = self._opened(served)
+        self._refresher.forget()
+        course = self._opened(served)
         if not self._read_only:
-            self._prepared()
+            course.prepare()
+        self._course = course
+        self._tell()
 
-    def _opened(self, served: Served) -> LiveState:
+    def _opened(self, served: Served) -> Course:
         """The state of a model after all changes in the log."""
-        fitted = served.fitted
-        inputs, drift = Inputs.of(fitted), 0.0
-        structure, effects, version = _replayed(Structure.of(fitted.graph, served.labels), self._log.after(0), 0)
-        if any(effect.nodes or effect.added or effect.removed for effect in effects):
-            self._renewal = renewal_for(fitted)
-            served.finder.update(*self._renewal.apply(structure, effects))
-            inputs, drift = self._renewal.inputs, self._renewal.drift()
-        return LiveState(served, version, structure, served.finder.snapshot, inputs, drift)
+        history = self._log.history()
+        course = Course(served)
+        for step in course.replayed([*(Logged(history.base, change) for change in history.net), *history.changes]):
+            course.show(step)
+        return course
 
 
-def _replayed(structure: Structure, found: Sequence[Logged], version: int) -> tuple[Structure, list[Effect], int]:
-    """Changes of the log made again; one that fits the model no longer is left out and said."""
-    effects: list[Effect] = []
-    for version, change in found:
-        if change["kind"] == "reload":
-            continue
-        try:
-            structure, effect = planned(structure, change, lenient=True)
-            effects.append(effect)
-        except YinYanError as error:
-            _log.warning("change %d does not fit this model and is left out: %s", version, error)
-    return structure, effects, version
+def _told(error: Exception) -> Exception:
+    """What is said of a change that failed: an error that nobody foresaw is logged, and no part of the answer."""
+    if isinstance(error, YinYanError):
+        return error
+    _log.error("a change failed", exc_info=error)
+    return StoreError("the change cannot be made: the service's log says why (nothing was changed)")

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,12 +25,12 @@ from yinyan.live.structure import Structure
 from yinyan.model.fitted import Fitted, our_encoder
 from yinyan.model.tensors import feature_tensor
 from yinyan.retrieval.exact import Excluded, TopK
+from yinyan.retrieval.index import FoundState
 from yinyan.retrieval.questions import Questions
-from yinyan.retrieval.snapshot import Snapshot
 from yinyan.retrieval.state import AnswerState, Evidence
 from yinyan.store import load_model, read_manifest
 
-__all__ = ["LiveState", "Served", "model_fingerprint", "served_model"]
+__all__ = ["NO_DRIFT", "LiveState", "Measured", "Served", "model_fingerprint", "served_model"]
 
 Rows = NDArray[np.int64]
 
@@ -46,17 +47,34 @@ class Served:
     finder: IndexFinder
 
 
+class Measured(NamedTuple):
+    """How far live rows were from those of a pass over the whole graph."""
+
+    mean: float  # relative difference of a row
+    largest: float
+    overlap: float  # share of the ten best partners that both have, on a sample of nodes
+
+
+NO_DRIFT = Measured(0.0, 0.0, 1.0)
+
+
 class LiveState(AnswerState):
     """A model, its edges and nodes at one snapshot, and their embeddings: nothing here ever changes."""
 
     def __init__(
-        self, served: Served, version: int, structure: Structure, snapshot: Snapshot, inputs: Inputs, drift: float
+        self,
+        served: Served,
+        version: int,
+        structure: Structure,
+        found: FoundState,
+        inputs: Inputs,
+        measured: Measured = NO_DRIFT,
     ) -> None:
-        """`version` is that of the last change it has seen."""
+        """`version` is that of the last change it has seen; `measured` what the last pass over all rows found."""
         fitted = served.fitted
         self.graph, self.decoder, self.calibration = fitted.graph, fitted.model.decoder, fitted.calibration
         self.served, self.version, self.structure = served, version, structure
-        self.snapshot, self.inputs, self.drift = snapshot, inputs, drift
+        self.found, self.snapshot, self.inputs, self.measured = found, found.snapshot, inputs, measured
 
     @functools.cached_property
     def questions(self) -> Questions:
@@ -67,6 +85,11 @@ class LiveState(AnswerState):
     def num_nodes(self) -> int:
         """How many nodes there are."""
         return self.structure.num_nodes
+
+    @property
+    def drift(self) -> float:
+        """Links that were added or removed since the model was fitted, as a share of those it had."""
+        return self.structure.moved_links / max(1, self.graph.num_edges)
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """The row of each id."""
@@ -93,8 +116,8 @@ class LiveState(AnswerState):
         return self.snapshot.gather(rows)
 
     def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
-        """By the index that follows the live graph."""
-        return self.served.finder.top_k(sources, k, excluded, pool, self.num_nodes)
+        """By the index, as it was when this state was made."""
+        return self.found.found(sources, min(k, self.num_nodes), excluded, pool)
 
     def evidence(self) -> Evidence:
         """The encoder and all that it reads, with the rows of new nodes."""

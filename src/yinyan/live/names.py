@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from yinyan.errors import InputError, UnknownNodeError
+from yinyan.errors import UnknownNodeError
 from yinyan.graph.ids import Id, Ids
+from yinyan.retrieval.growing import GrowingList
 
 __all__ = ["IdKind", "Labels", "Lookup", "Names"]
 
@@ -60,13 +61,12 @@ class Lookup:
 
 @dataclass(frozen=True)
 class Names:
-    """Ids in row order; like all parts of a snapshot it never changes."""
+    """Ids in row order. New ones are appended to a store that later versions share; a version reads its own alone."""
 
     lookup: Lookup
     labels: Labels | None = None
-    new_ids: tuple[Id, ...] = ()
-    new_labels: Mapping[int, str] = field(default_factory=dict)  # by row
-    new_rows: Mapping[Id, int] = field(default_factory=dict)
+    newer: GrowingList[tuple[Id, str | None]] = field(default_factory=GrowingList)  # id and label of later nodes
+    _rows: dict[Id, int] = field(default_factory=dict)  # of those in the store, also of versions after this one
 
     @property
     def base(self) -> Ids:
@@ -74,16 +74,32 @@ class Names:
         return self.lookup.ids
 
     def __len__(self) -> int:
-        return len(self.base) + len(self.new_ids)
+        return len(self.base) + self.num_new
+
+    @property
+    def num_new(self) -> int:
+        """How many nodes came after the model."""
+        return len(self.newer)
+
+    @property
+    def new_ids(self) -> list[Id]:
+        """The ids of nodes that came after the model, in row order."""
+        return [value for value, _ in self.newer.listed()]
+
+    def find(self, ids: Sequence[Id]) -> Rows:
+        """The row of each id, or -1."""
+        found, count = self.lookup.find(ids), len(self)
+        for place in np.flatnonzero(found < 0).tolist() if self.num_new else ():
+            row = self._rows.get(ids[place], count)
+            if row < count:  # what a later version has, this one does not
+                found[place] = row
+        return found
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """The row of each id; the first unknown one is refused by name."""
-        found = self.lookup.find(ids)
-        for place in np.flatnonzero(found < 0).tolist():
-            row = self.new_rows.get(ids[place])
-            if row is None:
-                return self.base.rows([ids[place]])  # which says what is wrong
-            found[place] = row
+        found = self.find(ids)
+        if (found < 0).any():
+            return self.base.rows([ids[int(np.argmax(found < 0))]])  # which says what is wrong
         return found
 
     def row(self, value: Id) -> int:
@@ -105,24 +121,24 @@ class Names:
         return self.row(text if number is None or number not in self else number)
 
     def __contains__(self, value: Id) -> bool:
-        return value in self.new_rows or bool(self.lookup.find([value])[0] >= 0)
+        return bool(self.find([value])[0] >= 0)
 
     def take(self, rows: Rows) -> list[Id]:
         """The ids of some rows."""
         count = len(self.base)
-        if not self.new_ids or not (rows >= count).any():
+        if not self.num_new or not (rows >= count).any():
             return self.base.take(rows)
         old = iter(self.base.take(rows[rows < count]))
-        return [self.new_ids[row - count] if row >= count else next(old) for row in rows.tolist()]
+        return [self.newer[row - count][0] if row >= count else next(old) for row in rows.tolist()]
 
     def __getitem__(self, row: int) -> Id:
         count = len(self.base)
-        return self.new_ids[row - count] if row >= count else self.base[row]
+        return self.newer[row - count][0] if row >= count else self.base[row]
 
     def label(self, row: int) -> str | None:
         """A node's label, if it has one."""
         if row >= len(self.base):
-            return self.new_labels.get(row)
+            return self.newer[row - len(self.base)][1]
         return None if self.labels is None else self.labels.texts[row]
 
     def attributes(self, row: int) -> dict[str, Any]:
@@ -130,20 +146,13 @@ class Names:
         return {} if self.labels is None else self.labels.shown(row)
 
     def extended(self, ids: Sequence[Id], labels: Sequence[str | None]) -> Names:
-        """With more nodes, whose ids are not here yet."""
-        start = len(self)
-        fresh = {value: start + place for place, value in enumerate(ids)}
-        if len(fresh) != len(ids):
-            twice = next(value for place, value in enumerate(ids) if value in ids[:place])
-            raise InputError(f"id {twice!r} occurs more than once: node ids must be distinct")
-        said = {start + place: label for place, label in enumerate(labels) if label is not None}
-        return Names(
-            self.lookup,
-            self.labels,
-            (*self.new_ids, *ids),
-            {**self.new_labels, **said},
-            {**self.new_rows, **fresh},
-        )
+        """With more nodes, whose ids are not here yet and are distinct."""
+        newer = self.newer.extended(list(zip(ids, labels, strict=True)))
+        rows = self._rows
+        if len(rows) != self.num_new:  # another version was appended to, and abandoned or kept: its rows stay its own
+            rows = {value: row for row, value in enumerate(self.new_ids, len(self.base))}
+        rows.update((value, row) for row, value in enumerate(ids, len(self)))
+        return Names(self.lookup, self.labels, newer, rows)
 
 
 def _plain(value: Any) -> Any:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from yinyan.errors import InputError
 from yinyan.graph import Graph
+from yinyan.graph.feature_matrix import as_numpy, clipped_features
 from yinyan.graph.features import Features, SparseFeatures, features_from_matrix, stacked_features
 from yinyan.graph.tables import read_table
 from yinyan.model.encoder import Encoder
@@ -21,11 +24,15 @@ from yinyan.model.fitted import Fitted, embed_graph, our_encoder
 from yinyan.model.scoring import Model
 from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.randomness import Streams
+from yinyan.retrieval.growing import GrowingList, GrowingRows
+from yinyan.text import counted, listed
 
-__all__ = ["Extension", "Inputs", "extend", "new_features", "new_table_rows", "with_table"]
+__all__ = ["Extension", "Inputs", "NewFeatures", "batches", "extend", "new_features", "new_table_rows", "with_table"]
 
 Id = int | str
 Rows = NDArray[np.int64]
+
+_FLOAT32 = float(np.finfo(np.float32).max)
 
 
 class Extension(NamedTuple):
@@ -38,25 +45,43 @@ class Extension(NamedTuple):
 class Inputs(NamedTuple):
     """What the encoder reads beside the links: of the model's nodes, and of those that arrived since."""
 
-    features: tuple[Features, ...]  # of the model, and of each arrival
-    table: Tensor | None  # (n, ·) learned or random inputs
+    features: GrowingList[Features]  # of the model, and of each arrival
+    rows: GrowingRows | None  # (n, ·) learned or random inputs
 
     @classmethod
     def of(cls, fitted: Fitted) -> Inputs:
         """Those of a model as it was fitted."""
         table, features = fitted.encoder.base.table, fitted.graph.features
-        return cls(() if features is None else (features,), None if table is None else table.detach())
+        rows = None if table is None else GrowingRows(table.detach(), table.shape[0])
+        return cls(GrowingList([] if features is None else [features]), rows)
 
-    def with_nodes(self, fitted: Fitted, features: Features | None, near: Sequence[Rows]) -> Inputs:
+    @property
+    def table(self) -> Tensor | None:
+        """(n, ·) learned or random inputs, if the encoder has any."""
+        return None if self.rows is None else self.rows.rows
+
+    def with_nodes(self, fitted: Fitted, features: Sequence[Features], near: Sequence[Rows]) -> Inputs:
         """With rows for new nodes: their features, and what the table gives them by the rows they are linked to."""
-        table = self.table
-        if table is not None:
-            table = torch.cat([table, new_table_rows(table, near, fitted.settings.encoder.inputs, fitted.seed)])
-        return Inputs(self.features if features is None else (*self.features, features), table)
+        rows = self.rows
+        if rows is not None:
+            for batch in batches(near, rows.count):
+                rows = rows.extended(new_table_rows(rows.rows, batch, fitted.settings.encoder.inputs, fitted.seed))
+        return Inputs(self.features.extended(features), rows)
 
     def all_features(self) -> Features | None:
         """The features of all nodes."""
-        return stacked_features(self.features)
+        return stacked_features(self.features.listed())
+
+
+def batches(near: Sequence[Rows], start: int) -> Iterator[Sequence[Rows]]:
+    """New nodes, which follow row `start`, in runs of which none has a neighbour before it in its own run."""
+    begin = 0
+    for place, rows in enumerate(near):
+        if place > begin and ((rows >= start + begin) & (rows < start + place)).any():
+            yield near[begin:place]
+            begin = place
+    if begin < len(near):
+        yield near[begin:]
 
 
 def new_table_rows(table: Tensor, near: Sequence[Rows], inputs: str, seed: int) -> Tensor:
@@ -66,13 +91,20 @@ def new_table_rows(table: Tensor, near: Sequence[Rows], inputs: str, seed: int) 
     """
     n, width = table.shape
     made = table.new_zeros(len(near), width)
-    for place, rows in enumerate(near):
-        known = rows[rows < n]
-        if inputs == "random":
+    if inputs == "random":
+        for place in range(len(near)):
             generator = Streams.fresh(seed, f"new nodes/{n + place}", torch.device("cpu"))
             made[place] = torch.randn(width, generator=generator) * width**-0.5
-        elif known.size:
-            made[place] = table[torch.from_numpy(known)].mean(0)
+        return made
+    known = [rows[rows < n] for rows in near]
+    counts = np.array([rows.size for rows in known])
+    if counts.sum():
+        owners, places, shares = (
+            torch.from_numpy(x).to(table.device)
+            for x in (np.repeat(np.arange(len(near)), counts), np.concatenate(known), np.maximum(counts, 1)[:, None])
+        )
+        made.index_add_(0, owners, table[places])
+        made /= shares
     return made
 
 
@@ -107,7 +139,15 @@ def extend(fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: S
     ends = _ends(fitted.graph, links, ids, count)
     names = list(ids) if ids is not None else _free_names(fitted.graph, count)
     near = [ends[(ends == row).any(axis=1)].ravel() for row in range(n, n + count)]
-    inputs = Inputs.of(fitted).with_nodes(fitted, new_features(fitted.graph, features, count), near)
+    given = new_features(fitted.graph, features, count)
+    if given is not None and given.outside.any():
+        outside = [names[place] for place in np.flatnonzero(given.outside).tolist()]
+        warnings.warn(
+            f"features of {counted(len(outside), 'new node')} lie outside the range that training saw and were clipped "
+            f"to it: {listed(outside, 3)}",
+            stacklevel=3,
+        )
+    inputs = Inputs.of(fitted).with_nodes(fitted, [] if given is None else [given.values], near)
     growth = _grow(fitted, inputs.all_features(), ends, names)
     order = torch.from_numpy(growth.order)
     model = with_table(fitted.model, None if inputs.table is None else inputs.table[order])
@@ -163,8 +203,25 @@ def _free_names(graph: Graph, count: int) -> list[Id]:
     return names
 
 
-def new_features(graph: Graph, features: Any, count: int) -> Features | None:
-    """The rows of the new nodes in the form of the graph's own."""
+class NewFeatures(NamedTuple):
+    """Features of new nodes, within the range that training saw."""
+
+    values: Features
+    outside: NDArray[np.bool_]  # (rows,) which had to be clipped
+
+    def row(self, place: int) -> NewFeatures:
+        """Those of one node."""
+        values, here = self.values, slice(place, place + 1)
+        return NewFeatures(
+            values.take([place]) if isinstance(values, SparseFeatures) else values[here], self.outside[here]
+        )
+
+
+def new_features(graph: Graph, features: Any, count: int) -> NewFeatures | None:
+    """The rows of the new nodes in the form of the graph's own, each value clipped to the range of its column.
+
+    A finite value may still be so large that embeddings overflow: no node of the model had one like it.
+    """
     if graph.features is None:
         if features is not None:
             raise InputError("this model has no features: pass features=None for new nodes")
@@ -173,13 +230,33 @@ def new_features(graph: Graph, features: Any, count: int) -> Features | None:
         width = graph.features.shape[1]
         raise InputError(f"this model reads {width:,} features: pass a row of them for each new node")
     if graph.feature_encoder is not None and (isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__")):
-        rows = graph.feature_encoder.transform(read_table(features))
+        try:
+            table = read_table(features)
+        except (pa.ArrowException, OverflowError, TypeError) as error:
+            raise InputError(f"'features' of new nodes need one value per column and node ({error})") from error
+        rows = graph.feature_encoder.transform(table)
+    elif isinstance(features, Mapping):
+        width = graph.features.shape[1]
+        raise InputError(f"this model was not fitted on named columns: give features as a list of {width} numbers")
     else:
-        rows = features_from_matrix(features, count)
+        rows = features_from_matrix(_within_float32(features), count)
     if rows.shape != (count, graph.features.shape[1]):
         want = (count, graph.features.shape[1])
         raise InputError(f"'features' of new nodes need the shape {want} (got {tuple(rows.shape)})")
-    return rows
+    limits = graph.feature_range
+    return NewFeatures(rows, np.zeros(count, bool)) if limits is None else NewFeatures(*clipped_features(rows, *limits))
+
+
+def _within_float32(features: Any) -> Any:
+    """Finite numbers beyond float32 at its ends, from where they are clipped to their column's range."""
+    if hasattr(features, "shape") and not isinstance(features, np.ndarray):
+        return features
+    values = as_numpy(features)
+    if values.dtype == object and all(type(x) in (int, float) for x in values.ravel().tolist()):
+        values = np.clip(values, -_FLOAT32, _FLOAT32).astype(np.float64)  # integers beyond 64 bits
+    if values.dtype.kind != "f":
+        return values
+    return np.where(np.isfinite(values), np.clip(values, -_FLOAT32, _FLOAT32), values)
 
 
 def _grow(fitted: Fitted, features: Features | None, ends: Rows, names: Sequence[Id]) -> _Growth:

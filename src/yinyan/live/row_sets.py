@@ -13,6 +13,7 @@ __all__ = ["RowSets"]
 
 Rows = NDArray[np.int64]
 
+_MANY = 2_000  # rows changed at once, from which on all are compressed anew
 _MERGE = 20_000  # changed rows that are kept apart from the compressed ones: a change copies their directory
 
 
@@ -75,12 +76,25 @@ class RowSets:
         more, less = _grouped(added), _grouped(removed)
         if not more and not less:
             return RowSets(self._indptr, self._indices, count, self._changed)
+        if len(more) + len(less) > _MANY:
+            return self._merged(more, less, count)
         changed = dict(self._changed)
         for row in more.keys() | less.keys():
             kept = np.setdiff1d(self.of(row), less[row], assume_unique=True) if row in less else self.of(row)
             changed[row] = np.union1d(kept, more[row]) if row in more else kept
         made = RowSets(self._indptr, self._indices, count, changed)
         return made if len(changed) <= _MERGE else RowSets.from_pairs(made.pairs(), count)
+
+    def _merged(self, more: dict[int, list[int]], less: dict[int, list[int]], count: int) -> RowSets:
+        """All pairs anew, where most of the work of many single changes would be that of each row."""
+        before = self.pairs()
+        keys = before[:, 0] * count + before[:, 1]
+        gained, lost = (
+            np.array([row * count + member for row, members in group.items() for member in members], dtype=np.int64)
+            for group in (more, less)
+        )
+        kept = np.union1d(keys[~np.isin(keys, lost)], gained)
+        return RowSets.from_pairs(np.stack([kept // count, kept % count], axis=1), count)
 
 
 def _grouped(pairs: Iterable[Any]) -> dict[int, list[int]]:

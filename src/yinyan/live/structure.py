@@ -1,4 +1,4 @@
-"""The graph as it stands at one moment, and what a change makes of it: checked whole before anything is computed."""
+"""The graph as it stands at one moment: names, links and rejected pairs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from yinyan.errors import InputError, YinYanError
+from yinyan.errors import YinYanError
 from yinyan.graph import Graph
 from yinyan.graph.features import Features
 from yinyan.graph.ids import Id
 from yinyan.live.names import Labels, Lookup, Names
-from yinyan.live.new_nodes import new_features
 from yinyan.live.row_sets import RowSets
 
-__all__ = ["Change", "ConflictError", "Effect", "NewNode", "Structure", "planned"]
+__all__ = ["Change", "ConflictError", "Effect", "NewNode", "Structure", "joined"]
 
 Rows = NDArray[np.int64]
-Change = Mapping[str, Any]  # plain values of JSON, in the caller's ids: see `planned`
+Change = Mapping[str, Any]  # plain values of JSON, in the caller's ids: see `planning`
 Pair = tuple[int, int]
 
 
@@ -34,6 +33,9 @@ class NewNode(NamedTuple):
 
     features: Features | None
     neighbours: tuple[int, ...]
+    id: Id = ""
+    label: str | None = None
+    clipped: bool = False  # whether features were outside the range that training saw
 
 
 class Effect(NamedTuple):
@@ -42,7 +44,15 @@ class Effect(NamedTuple):
     nodes: tuple[NewNode, ...] = ()
     added: tuple[Pair, ...] = ()  # without the links of new nodes
     removed: tuple[Pair, ...] = ()
+    rejected: tuple[Pair, ...] = ()
+    taken_back: tuple[Pair, ...] = ()
     num: int = 0  # what the one who asked is told
+    skipped: tuple[str, ...] = ()  # parts of a logged change that do not fit, and why
+
+    @property
+    def moves_rows(self) -> bool:
+        """Whether embeddings change by it."""
+        return bool(self.nodes or self.added or self.removed)
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class Structure:
     num_rejected: int = 0
     added_links: int = 0
     removed_links: int = 0
+    moved_links: int = 0  # pairs that are links now and were not in the model's graph, or the other way round
 
     @classmethod
     def of(cls, graph: Graph, labels: Labels | None) -> Structure:
@@ -101,108 +112,54 @@ class Structure:
         return found if self.graph.directed else found[found[:, 0] < found[:, 1]]
 
 
-def planned(structure: Structure, change: Change, *, lenient: bool = False) -> tuple[Structure, Effect]:
-    """What the graph becomes by a change, and what that does to rows; an impossible one is refused.
+def joined(
+    structure: Structure,
+    nodes: Sequence[NewNode],
+    links: Mapping[Pair, bool],
+    rejected: Mapping[Pair, bool],
+    counts: tuple[int, int],
+) -> Structure:
+    """With more nodes, and with pairs that are links or rejected from now on, or are not; `counts` of added, removed.
 
-    Links that are there already are not added again, and those that are not there are not removed: a change may be
-    sent twice. `lenient` leaves out what does not fit the graph, as where a log is carried over to another model.
+    Undirected pairs have the lower row first.
     """
-    return (_add_nodes if change["kind"] == "add_nodes" else _change_pairs)(structure, change, lenient)
-
-
-def _rows_of(structure: Structure, pairs: Sequence[Sequence[Id]], *, lenient: bool) -> list[Pair]:
-    """Distinct pairs of rows; undirected, the lower first."""
-    if lenient:
-        pairs = [pair for pair in pairs if pair[0] in structure.names and pair[1] in structure.names]
-    flat = structure.names.rows([value for pair in pairs for value in pair]).tolist() if pairs else []
-    found: dict[Pair, None] = {}
-    left = structure.num_left
-    for place, (a, b) in enumerate(zip(flat[::2], flat[1::2], strict=True)):
-        if a == b:
-            raise InputError(f"pair {place} joins {pairs[place][0]!r} to itself: a link needs two nodes")
-        if left is not None and (a < left) == (b < left):
-            one, other = pairs[place]
-            raise InputError(f"{one!r} and {other!r} are on one side of a bipartite graph: a link joins both sides")
-        found[(a, b) if structure.graph.directed else (min(a, b), max(a, b))] = None
-    return list(found)
-
-
-def _both(structure: Structure, pairs: Sequence[Pair]) -> list[Pair]:
-    return list(pairs) if structure.graph.directed else [*pairs, *((b, a) for a, b in pairs)]
-
-
-def _back(pairs: Sequence[Pair]) -> list[Pair]:
-    return [(b, a) for a, b in pairs]
-
-
-def _linked(structure: Structure, names: Names, added: Sequence[Pair], removed: Sequence[Pair] = ()) -> Structure:
-    """With links added and removed, and as many nodes as there are names."""
+    names = structure.names
+    if nodes:
+        names = names.extended([node.id for node in nodes], [node.label for node in nodes])
+    added, removed = _net(structure.out, links)
+    fresh, gone = _net(structure.rejected, rejected)
+    both = _both if not structure.graph.directed else list
     n = len(names)
     return replace(
         structure,
         names=names,
-        out=structure.out.edited(_both(structure, added), _both(structure, removed), n),
+        out=structure.out.edited(both(added), both(removed), n),
         into=None if structure.into is None else structure.into.edited(_back(added), _back(removed), n),
-        rejected=structure.rejected.edited((), (), n),
+        rejected=structure.rejected.edited(both(fresh), both(gone), n),
         num_links=structure.num_links + len(added) - len(removed),
-        added_links=structure.added_links + len(added),
-        removed_links=structure.removed_links + len(removed),
+        num_rejected=structure.num_rejected + len(fresh) - len(gone),
+        added_links=structure.added_links + counts[0],
+        removed_links=structure.removed_links + counts[1],
+        moved_links=structure.moved_links + _moved(structure.graph, added) - _moved(structure.graph, removed),
     )
 
 
-def _change_pairs(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
-    """Links or rejected pairs, added or removed: those that are not there yet, or are."""
-    kind = change["kind"]
-    adds, of_links = kind in ("add_links", "reject"), kind in ("add_links", "remove_links")
-    present = structure.out if of_links else structure.rejected
-    pairs = tuple(p for p in _rows_of(structure, change["pairs"], lenient=lenient) if present.has(*p) != adds)
-    added, removed = (pairs, ()) if adds else ((), pairs)
-    if of_links:
-        return _linked(structure, structure.names, added, removed), Effect((), added, removed, len(pairs))
-    rejected = present.edited(_both(structure, added), _both(structure, removed))
-    num_rejected = structure.num_rejected + len(added) - len(removed)
-    return replace(structure, rejected=rejected, num_rejected=num_rejected), Effect(num=len(pairs))
+def _moved(graph: Graph, pairs: Sequence[Pair]) -> int:
+    """By how much links that appear take a graph further from what it was: those that it had bring it back."""
+    inside = [pair for pair in pairs if max(pair) < graph.num_nodes]
+    had = int(graph.has_edges(np.array(inside)).sum()) if inside else 0
+    return len(pairs) - 2 * had
 
 
-def _add_nodes(structure: Structure, change: Change, lenient: bool) -> tuple[Structure, Effect]:
-    nodes = change["nodes"]
-    known = [node["id"] for node in nodes if node["id"] in structure.names]
-    if known and not lenient:
-        raise ConflictError(f"node {known[0]!r} is already in the graph: leave it out, or add links to it")
-    fresh = [node for node in nodes if node["id"] not in structure.names] if known else list(nodes)
-    names = structure.names.extended([node["id"] for node in fresh], [node.get("label") for node in fresh])
-    made = [_new_node(structure, names, node, lenient=lenient) for node in fresh]
-    start = structure.num_nodes
-    links = [(start + place, row) for place, node in enumerate(made) for row in node.neighbours]
-    if len({(min(p), max(p)) for p in links}) != len(links):
-        raise InputError("two new nodes name each other as neighbours: one of them is enough")
-    grown, effect = _linked(structure, names, links), Effect(nodes=tuple(made), num=len(made))
-    if not known:
-        return grown, effect
-    again = [(node["id"], other) for node in nodes if node["id"] in known for other in node.get("neighbours") or ()]
-    grown, links_of_known = _change_pairs(grown, {"kind": "add_links", "pairs": again}, lenient)
-    return grown, effect._replace(added=links_of_known.added)
+def _net(before: RowSets, now: Mapping[Pair, bool]) -> tuple[list[Pair], list[Pair]]:
+    """Pairs that are there now and were not, and those that were and are not."""
+    moved = [(pair, there) for pair, there in now.items() if before.has(*pair) != there]
+    return [pair for pair, there in moved if there], [pair for pair, there in moved if not there]
 
 
-def _new_node(structure: Structure, names: Names, node: Mapping[str, Any], *, lenient: bool) -> NewNode:
-    near = list(node.get("neighbours") or ())
-    if lenient:
-        near = [value for value in near if value in names]
-    rows = tuple(dict.fromkeys(names.rows(near).tolist())) if near else ()
-    left = structure.num_left
-    if names.row(node["id"]) in rows:
-        raise InputError(f"node {node['id']!r} names itself as a neighbour: a link needs two nodes")
-    if left is not None and any(row >= left for row in rows):
-        raise ConflictError(
-            f"new nodes join the second side of a bipartite graph, and node {node['id']!r} has a neighbour there "
-            "(fit again to add nodes to the first side)"
-        )
-    given = node.get("features")
-    if isinstance(given, Mapping):
-        table: Any = {column: [value] for column, value in given.items()}
-        if structure.graph.features is not None and structure.graph.feature_encoder is None:
-            width = structure.graph.features.shape[1]
-            raise InputError(f"this model was not fitted on named columns: give features as a list of {width} numbers")
-    else:
-        table = None if given is None else np.asarray([given], dtype=np.float32)
-    return NewNode(new_features(structure.graph, table, 1), rows)
+def _both(pairs: Sequence[Pair]) -> list[Pair]:
+    return [*pairs, *_back(pairs)]
+
+
+def _back(pairs: Sequence[Pair]) -> list[Pair]:
+    return [(b, a) for a, b in pairs]

@@ -156,7 +156,7 @@ class ExactSearch:
         """What was changed or added since the build, scored in full."""
         if rows.extra_rows.size:
             scores = self.scorer.scores(rows.extra, own)
-            scores[rows.extra_places(left_out)] = -np.inf
+            scores[rows.extra_rows < 0] = scores[rows.extra_places(left_out)] = -np.inf
             running.add(rows.extra_rows, scores)
 
     def _canonical(self, rows: Snapshot, own: Tensor, chosen: Rows) -> Scores:

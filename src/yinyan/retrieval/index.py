@@ -33,7 +33,7 @@ from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.retrieval.state import SearchState, linked_rows
 
-__all__ = ["KINDS", "Index", "IndexMetadata", "build_index", "fingerprint"]
+__all__ = ["KINDS", "FoundState", "Index", "IndexMetadata", "build_index", "fingerprint"]
 
 KINDS = ("auto", "exact", "mips", "flashlight")
 Rows = NDArray[np.int64]
@@ -45,7 +45,7 @@ _CHURN = 0.1  # share of rows changed since recall was measured, from which on i
 
 
 @dataclass(frozen=True, eq=False)
-class _State(SearchState):
+class FoundState(SearchState):
     """What one question sees from its beginning to its end."""
 
     graph: Graph
@@ -86,7 +86,8 @@ class Index:
         self, graph: Graph, decoder: Decoder, rows: Snapshot, search: ExactSearch | Probing, metadata: IndexMetadata
     ) -> None:
         self.decoder, self.metadata = decoder, metadata
-        self._state = _State(graph, decoder, rows, search, rows.churn)
+        self._state = FoundState(graph, decoder, rows, search, rows.churn)
+        self._built = rows.base  # what the lists of a search were made of
         self._writing = threading.RLock()
 
     def __repr__(self) -> str:
@@ -260,6 +261,18 @@ class Index:
                 raise InputError(f"the graph has {graph.num_nodes:,} nodes, and there are {snapshot.num_rows:,} rows")
             self._state = replace(state, snapshot=snapshot, graph=graph or state.graph)
 
+    def _refresh(self, embeddings: Tensor, moved: float) -> None:
+        """Replace all rows. Lists still stand for those that are within a share `moved` of what was built."""
+        with self._writing:
+            state, n = self._state, self._built.shape[0]
+            if isinstance(state.search, ExactSearch):
+                self._state = replace(state, snapshot=Snapshot.of(embeddings))
+                return
+            stale = np.ones(embeddings.shape[0], dtype=bool)
+            apart = (embeddings[:n] - self._built).norm(dim=1) > moved * self._built.norm(dim=1)
+            stale[:n] = apart.numpy()
+            self._state = replace(state, snapshot=Snapshot.beside(embeddings, n, stale))
+
     def remove(self, rows: Any) -> None:
         """Remove rows: they are never recommended, and a query for them is an error.
 
@@ -365,7 +378,7 @@ class Index:
             )  # fmt: skip
             removed = np.flatnonzero(state.snapshot.is_removed)
             fresh = made._state
-            self.metadata = made.metadata
+            self.metadata, self._built = made.metadata, made._built
             self._state = replace(fresh, snapshot=fresh.snapshot.without(removed)) if removed.size else fresh
 
     # -- keeping -------------------------------------------------------------------------------------------

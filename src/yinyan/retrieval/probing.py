@@ -189,6 +189,7 @@ class Probing:
         found = self.lists.search(queries, probes, count, permitted.is_passed, left_out)
         if rows.extra_rows.size:
             products = queries @ points_of(self.decoder, rows.extra).t()
+            products[:, torch.from_numpy(rows.extra_rows < 0)] = -torch.inf
             if permitted.is_outside is not None:
                 products[:, torch.from_numpy(permitted.is_outside[rows.extra_rows])] = -torch.inf
             for place, out in enumerate(left_out):
@@ -203,7 +204,7 @@ class Probing:
         if not rows.extra_rows.size:
             return self.scorer.candidates(rows.base, own, candidates)
         changed = rows.is_stale[np.maximum(candidates, 0)] & (candidates >= 0)
-        places = np.searchsorted(rows.extra_rows, candidates).clip(max=rows.extra_rows.size - 1)
+        places = rows.slots[np.maximum(candidates, 0)]
         older = self.scorer.candidates(rows.base, own, np.where(changed, -1, candidates))
         return np.maximum(older, self.scorer.candidates(rows.extra, own, np.where(changed, places, -1)))
 

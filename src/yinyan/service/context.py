@@ -35,9 +35,8 @@ class Room:
         limits = options.limits
         self.keeper = Keeper(
             self._load,
-            ChangeLog(options.log or log_path(options.model)),
+            ChangeLog(options.log or log_path(options.model), accept_loss=options.accept_loss),
             read_only=options.read_only,
-            follow=options.workers > 1,
             carry_over=options.carry_over,
         )
         self.desk = Desk("answers", at_once=limits.at_once, waiting=limits.waiting, seconds=limits.seconds)
@@ -78,6 +77,15 @@ class Room:
             "yinyan_links": ("Links of the live graph.", now.structure.num_links),
             "yinyan_rejected_pairs": ("Pairs that are never recommended.", now.structure.num_rejected),
             "yinyan_drift": ("Changed links as a share of those the model was saved with.", now.drift),
+            "yinyan_embedding_drift_mean": (
+                "Mean relative difference of live rows from a pass over the whole graph, at the last such pass.",
+                now.measured.mean,
+            ),
+            "yinyan_embedding_drift_max": ("The largest of these differences.", now.measured.largest),
+            "yinyan_top10_overlap": (
+                "Share of the ten best links on which live rows and that pass agree, on a sample of nodes.",
+                now.measured.overlap,
+            ),
             "yinyan_pending": (
                 "Questions worked on or waiting, in the process asked.",
                 self.desk.pending + self.counter.pending,

@@ -24,7 +24,7 @@ def model_page(state: LiveState, *, read_only: bool) -> dict[str, Any]:
             "version": state.version,
             "added_links": structure.added_links,
             "removed_links": structure.removed_links,
-            "added_nodes": len(structure.names.new_ids),
+            "added_nodes": structure.names.num_new,
             "rejected": structure.num_rejected,
             "drift": state.drift,
         },

@@ -48,6 +48,7 @@ class Options:
     read_only: bool = False
     log: Path | None = None  # change log; beside the model if not named
     carry_over: bool = False
+    accept_loss: bool = False  # go on with a change log that lost its newest changes
     labels: Path | None = None  # table with ids, labels and attributes
     label_column: str | None = None
     id_column: str | None = None
