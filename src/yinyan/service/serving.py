@@ -6,11 +6,9 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,6 +17,7 @@ from pydantic import TypeAdapter
 from starlette.types import ASGIApp
 
 from yinyan.errors import SettingsError
+from yinyan.files import temporary_folder
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options, is_loopback
@@ -49,8 +48,8 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
         tell(str(room.now.served.finder))
         _run_one(uvicorn.Config(create_app(room), **uvicorn_settings(options)), options, tell)
         return
-    with tempfile.TemporaryDirectory(prefix="yinyan-") as folder:
-        options = replace(options, shared=Path(folder))
+    with temporary_folder() as folder:
+        options = replace(options, shared=folder)
         trial = Room(replace(options, workers=1, read_only=True))  # what is wrong is said once, and not by each child
         tell(str(trial.now.served.finder))
         trial.close()
