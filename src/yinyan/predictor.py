@@ -825,7 +825,7 @@ class LinkPredictor:
         fitted, params = load_model(Path(path), pick_device(device))
         try:
             model = cls(**{**params, "device": device})
-        except TypeError as error:
+        except (TypeError, SettingsError) as error:
             raise StoreError(f"the model in '{path}' cannot be read: {error} (in model.json)") from error
         model.fitted_ = fitted
         return model
