@@ -38,7 +38,7 @@ __all__ = [
     "write_text",
 ]
 
-_MARK = re.compile(r"([0-9a-f]{8})-(\d{1,9})-[0-9a-z_]+")  # machine, process, and what makes the name unique
+_MARK = re.compile(r"(?:^|\.)([0-9a-f]{8})-(\d{1,9})-[0-9a-z_]+(?:\.tmp)?$")  # machine, process, random letters
 _BEYOND = 1 << 30  # where Windows locks a byte: the text of the file stays readable
 
 _UNNAMED = 2.0  # seconds in which a new holder has to have written its name
@@ -191,8 +191,8 @@ def _mark() -> str:
 
 
 def _is_abandoned(name: str) -> bool:
-    """Whether a name begins with the mark of a process of this machine, and there is no such process any longer."""
-    found = _MARK.match(name)
+    """Whether a name ends with the mark of a process of this machine, and there is no such process any longer."""
+    found = _MARK.search(name)
     if found is None or found[1] != _machine() or sys.platform == "win32":  # there, kill(pid, 0) is no question
         return False
     try:
