@@ -26,12 +26,16 @@ from yinyan.retrieval.queries import check_covered, points_of
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.store.mapping import mapped_arrays
 
-__all__ = ["INDEX_FILE", "load_index", "save_index"]
+__all__ = ["INDEX_FILE", "OutdatedIndexError", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
 _FORMAT = 3  # with a checksum
 _NAMES = ("weights", "centres", "spreads", "lows", "steps", "codes", "rows", "starts")
 _IN_MEMORY = ("weights", "centres", "spreads", "lows", "steps")  # small, and torch reads them
+
+
+class OutdatedIndexError(StoreError):
+    """An index is whole, and of another model or of an earlier version of this library."""
 
 
 def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None) -> None:
@@ -56,11 +60,13 @@ def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor)
         number = facts.pop("format")
         if number == _FORMAT:
             return _index(facts, arrays, said, graph, decoder, y)
-    except StoreError as error:
-        raise StoreError(f"the index in '{folder}' {error} (build it again)") from error
+    except OutdatedIndexError as error:
+        raise OutdatedIndexError(f"the index in '{folder}' {error} (build it again)") from error
     except Exception as error:  # a damaged file can raise almost any
         raise StoreError(f"'{file}' is damaged: {error!r} (build the index again)") from error
-    raise StoreError(f"'{file}' has format version {number}, and this library reads version {_FORMAT}: build it again")
+    raise OutdatedIndexError(
+        f"'{file}' has format version {number}, and this library reads version {_FORMAT}: build it again"
+    )
 
 
 def _index(
@@ -76,7 +82,7 @@ def _index(
         raise ValueError("its checksum differs")
     metadata = IndexMetadata(**facts)
     if metadata.fingerprint != fingerprint(decoder, y):
-        raise StoreError("belongs to another model: this one has changed since")
+        raise OutdatedIndexError("belongs to another model: this one has changed since")
     if (metadata.num_nodes, metadata.columns) != tuple(y.shape) or metadata.kind not in KINDS:
         raise ValueError(f"it describes {metadata.num_nodes} rows of {metadata.columns} columns as {metadata.kind!r}")
     search: ExactSearch | Probing = ExactSearch(decoder)
