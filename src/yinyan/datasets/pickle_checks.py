@@ -24,18 +24,18 @@ def check_pickle(file: io.BytesIO) -> None:
     one: only tuples are hashed by their content, and two names for one tuple within the next make its size grow as a
     power of two.
     """
-    start, stack, memo = file.tell(), [], dict[int, int]()
-    room = max(_SMALL, len(file.getbuffer()) - start)
-    hashed = 0
+    stack: list[int] = []
+    memo: dict[int, int] = {}
+    room, hashed = max(_SMALL, len(file.getbuffer()) - file.tell()), 0
     for operation, given, _ in pickletools.genops(file):
         name = operation.name
         if name in _KEPT:
-            place = len(memo) if name == "MEMOIZE" else int(given)
+            place = len(memo) if name == "MEMOIZE" else int(given or 0)
             if place > room:
                 raise ValueError(f"a memo of {place:,} objects in {room:,} bytes")
             memo[place] = stack[-1] if stack else 1
         elif name in _TAKEN:
-            stack.append(memo.get(int(given), 1))
+            stack.append(memo.get(int(given or 0), 1))
         elif name == "DUP":
             stack.append(stack[-1] if stack else 1)
         else:

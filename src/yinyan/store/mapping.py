@@ -65,5 +65,5 @@ def _array(content: mmap.mmap, start: int, begin: int, name: str, facts: dict[st
         raise ValueError(f"{name!r} of shape {shape} cannot lie at {first:,} to {last:,}")
     if not count:
         return np.empty(shape, kind), last
-    array = np.frombuffer(content, kind, count, start + first)
+    array: NDArray[Any] = np.frombuffer(content, kind, count, start + first)
     return (array if array.flags.aligned else array.copy()).reshape(shape), last
