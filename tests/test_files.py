@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,16 @@ from safetensors import SafetensorError
 
 from yinyan import files
 from yinyan.errors import StoreError
-from yinyan.files import atomic_path, locked, system_errors, write_error, write_text
+from yinyan.files import (
+    HeldError,
+    atomic_path,
+    exclusive,
+    is_held,
+    locked,
+    system_errors,
+    write_error,
+    write_text,
+)
 
 
 def test_text_arrives_whole(tmp_path: Path) -> None:
@@ -131,3 +142,64 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
 def test_a_lock_that_cannot_be_made_says_why(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="its folder does not exist"), locked(tmp_path / "nowhere" / ".lock"):
         pass
+
+
+# -- one at a time, and nothing of the dead --------------------------------------------------------------------
+
+
+def ended() -> int:
+    """The number of a process that is no more."""
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
+
+
+def test_what_is_held_is_refused_with_its_holder_and_removed_at_the_end(tmp_path: Path) -> None:
+    lock = tmp_path / ".model.lock"
+    with exclusive(lock, "'model'"):
+        assert is_held(lock)
+        words = rf"'model' is in use by process {os.getpid()} on .*: wait until that has ended"
+        with pytest.raises(HeldError, match=words), exclusive(lock, "'model'"):
+            pytest.fail("entered")
+        assert is_held(lock), "a refusal frees nothing"
+    assert not is_held(lock) and list(tmp_path.iterdir()) == []
+
+
+def test_those_who_wait_enter_one_by_one_though_the_file_is_removed_each_time(tmp_path: Path) -> None:
+    inside, most = 0, 0
+
+    def work(_: int) -> None:
+        nonlocal inside, most
+        with exclusive(tmp_path / ".lock", "it", wait=20):
+            inside += 1
+            most = max(most, inside)
+            time.sleep(0.002)
+            inside -= 1
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(12)))
+    assert most == 1 and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are asked by POSIX")
+def test_leftovers_of_killed_processes_are_removed_and_those_of_live_ones_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Temporary files of killed writers, and folders of killed services, stayed for ever."""
+    mine = files.temporary_beside(tmp_path / "a.txt")
+    dead = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{ended()}-"))
+    alike = tmp_path / ".a.txt.mine.tmp"
+    for file in (mine, dead, alike):
+        file.touch()
+    write_text(tmp_path / "a.txt", "text")
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "a.txt", mine, alike])
+
+    monkeypatch.setattr(files.tempfile, "gettempdir", lambda: str(tmp_path))
+    with files.temporary_folder() as folder:
+        of_the_dead = tmp_path / folder.name.replace(f"-{os.getpid()}-", f"-{ended()}-")
+        of_the_dead.mkdir()
+        (of_the_dead / "index").touch()
+        (tmp_path / "yinyan-notes").mkdir()
+        with files.temporary_folder() as second:
+            assert folder.is_dir() and second.is_dir() and not of_the_dead.exists()
+    assert not folder.exists() and (tmp_path / "yinyan-notes").is_dir()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yinyan.auditing import audit
 from yinyan.deprecation import renamed_keyword, reordered
-from yinyan.errors import InputError, NotFittedError, SettingsError
+from yinyan.errors import InputError, NotFittedError, SettingsError, StoreError
 from yinyan.graph import Graph
 from yinyan.live.new_nodes import extend
 from yinyan.model.calibration import BASE_RATE, Method
@@ -823,7 +823,10 @@ class LinkPredictor:
         from yinyan.store import load_model
 
         fitted, params = load_model(Path(path), pick_device(device))
-        model = cls(**{**params, "device": device})
+        try:
+            model = cls(**{**params, "device": device})
+        except (TypeError, SettingsError) as error:
+            raise StoreError(f"the model in '{path}' cannot be read: {error} (in model.json)") from error
         model.fitted_ = fitted
         return model
 

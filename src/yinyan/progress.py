@@ -8,13 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
 from yinyan.errors import StoppedError, StoreError
-from yinyan.files import write_error
+from yinyan.files import exclusive, remove_abandoned, write_error
 
 __all__ = ["Checkpoints", "JsonLines", "Progress", "interruptible", "make_folder", "show_progress"]
 
@@ -158,18 +158,44 @@ def interruptible(say: Callable[[str], None]) -> Iterator[Callable[[], bool]]:
 
 
 class Checkpoints:
-    """A folder for the state of a run, gone at the end unless stopped.
+    """A folder for the state of a run, gone at the end unless stopped, and held by one run at a time.
 
     A new run moves what a stopped one left out of its way, and says so: nothing is lost, and nothing is in the way.
     """
 
-    def __init__(self, folder: Path, *, resume: bool, run: str = "", say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, *, resume: bool, run: str = "", say: Callable[[str], None], what: str | None = None
+    ) -> None:
+        """`what` names the run's result where another run works on the same."""
         self._folder, self._resume, self._run, self._say = folder, resume, run, say
+        self._what = what or f"'{folder}'"
+        self._held = ExitStack()
+
+    @staticmethod
+    def lock(folder: Path, what: str) -> AbstractContextManager[None]:
+        """What a run holds; refused at once where another run does."""
+        return exclusive(folder.with_name(f".{folder.name}.lock"), what)
 
     def __enter__(self) -> None:
         if self._resume and not self._folder.is_dir():
             raise StoreError(f"there is nothing to resume: no folder '{self._folder}' (leave out --resume)")
-        if self._resume and not any(self._folder.glob(f"{self._run}*")):
+        if not self._folder.parent.exists():
+            make_folder(self._folder.parent, self._folder)
+        if self._folder.parent.is_dir():
+            self._held.enter_context(self.lock(self._folder, self._what))
+        try:
+            self._prepare()
+        except BaseException:
+            self._held.close()
+            raise
+
+    def _prepare(self) -> None:
+        remove_abandoned(self._folder, ".")  # of a run that was killed while it wrote
+        if self._resume and not self._useful():
+            self._say(f"starting over: the stopped run had saved no state in '{self._folder}' yet")
+            for file in self._folder.glob("*.jsonl"):
+                file.unlink()
+        elif self._resume and not any(self._folder.glob(f"{self._run}*")):
             raise StoreError(
                 f"the state in '{self._folder}' is of another run: its graph, settings or protocol differ "
                 "(start again without --resume, or restore them)"
@@ -183,12 +209,13 @@ class Checkpoints:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         useful = self._useful()
-        if kind is None or not useful:
-            for file in self._folder.glob("*"):
-                if file.suffix in (".safetensors", ".json", ".jsonl"):
-                    file.unlink()
-            with suppress(OSError):  # somebody keeps files of their own here
-                self._folder.rmdir()
+        with self._held:
+            if kind is None or not useful:
+                for file in self._folder.glob("*"):
+                    if file.suffix in (".safetensors", ".json", ".jsonl"):
+                        file.unlink()
+                with suppress(OSError):  # somebody keeps files of their own here
+                    self._folder.rmdir()
         if isinstance(error, StoppedError) and useful:
             raise StoppedError(f"{error}. Go on with the same command and --resume") from None
 

@@ -20,7 +20,15 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["DecoderSettings", "EncoderSettings", "Settings", "TrainingSettings", "read_settings", "without_retired"]
+__all__ = [
+    "DecoderSettings",
+    "EncoderSettings",
+    "Settings",
+    "TrainingSettings",
+    "read_settings",
+    "settings_from_text",
+    "without_retired",
+]
 
 _Group = TypeVar("_Group", "EncoderSettings", "DecoderSettings", "TrainingSettings")
 
@@ -339,10 +347,19 @@ def read_settings(path: str | Path, *, saved: bool = False) -> dict[str, dict[st
     The file of a `saved` model may hold settings that this version no longer has; they are left out.
     """
     try:
-        document: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"cannot read the settings file '{path}': {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"'{path}' is not a TOML file: {error}") from error
+    return settings_from_text(text, path, saved=saved)
+
+
+def settings_from_text(text: str, path: str | Path, *, saved: bool = False) -> dict[str, dict[str, Any]]:
+    """As `read_settings`, from the content of a file; `path` names it in errors."""
+    try:
+        document: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"'{path}' is not a TOML file: {error}") from error
     if saved:
         document = without_retired(document)

@@ -15,7 +15,7 @@ import yinyan
 from command_line import MESSY, TINY, Ran, refused, run, start, works, write_links, write_messy
 
 COMMANDS = (
-    *("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor"),
+    *("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor", "check"),
     *("index", "best-links", "similar", "audit", "reproduce", "methods", "datasets", "settings"),
 )
 

@@ -241,3 +241,30 @@ def test_a_disk_that_takes_no_more_is_not_the_networks_fault(
     with pytest.raises(StoreError, match="the disk is full"):
         quickly(server.url, tmp_path / "data.bin")
     assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_download_ends_where_it_is_larger_than_it_may_be(server: Server, target: Path, named: bool) -> None:
+    """There was no limit: a server that never ends filled the disk."""
+
+    def endless(handler: Handler) -> None:
+        handler.send_response(200)
+        if named:
+            handler.send_header("Content-Length", str(1 << 40))
+        handler.end_headers()
+        for _ in range(10_000):
+            try:
+                handler.wfile.write(b"0" * 10_000)
+            except OSError:
+                return  # the client has had enough
+            handler.served.sent[-1] += 10_000
+
+    server.answers = [endless] * 4
+    with pytest.raises(DownloadError, match=r"it has more than the 0\.0005 GB that are expected at most"):
+        quickly(server.url, target, most=500_000)
+    assert names(target) == [] and len(server.asked) == 1
+
+
+def test_a_file_of_the_largest_size_is_taken(server: Server, target: Path) -> None:
+    quickly(server.url, target, most=len(CONTENT))
+    assert target.read_bytes() == CONTENT

@@ -9,6 +9,7 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -188,3 +189,68 @@ def test_a_pickle_that_torch_did_not_write_is_refused(tmp_path: Path) -> None:
         read_torch_pickle(path)
     write_old_torch(path, {})
     assert read_torch_pickle(path) == {}
+
+
+# -- small files that ask for much -----------------------------------------------------------------------------
+
+
+def nested(kind: type, levels: int) -> Any:
+    value: Any = kind([])
+    for _ in range(levels):
+        value = kind([value, value])
+    return value
+
+
+def deep(levels: int) -> bytes:
+    return b"\x80\x02" + b"]" * levels + b"a" * (levels - 1) + b"."
+
+
+def as_key(levels: int) -> bytes:
+    """A dict whose key is a tuple of tuples, two by two: its hash alone takes 2 ** levels steps."""
+    return b"\x80\x02}" + b")" + b"2\x86" * levels + b"K\x01s."
+
+
+BOMBS: dict[str, bytes] = {
+    "as a key": as_key(60),
+    "one key many times": b"\x80\x02}(" + b"(" + b"K\x01" * 5000 + b"tq\x00K\x01" + b"h\x00K\x01" * 5000 + b"u.",
+    "tuples": pickle.dumps(nested(tuple, 60)),
+    "deep lists": deep(100_000),
+    "a list within itself": b"\x80\x02]q\x00h\x00a.",
+    "a memo of a thousand million": b"\x80\x02]r\xff\xff\xff\x3f.",
+    "bytes that are not there": b"\x80\x04\x8e\xff\xff\xff\xff\xff\x0f\x00\x00.",
+    "a frame that is not there": b"\x80\x04\x95\xff\xff\xff\xff\xff\x0f\x00\x00N.",
+    "an array that is not there": pickle.dumps(np.zeros(3)).replace(b"K\x03\x85", b"J\xff\xff\xff\x7f\x85"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_pickle_that_asks_for_endless_work_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    """A nested pickle hung: a tuple that holds another twice, sixty levels deep."""
+    (tmp_path / "ind.cora.x").write_bytes(BOMBS[name])
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"ind\.cora\.x' is not a pickle of arrays, or is damaged"):
+        read_pickle(tmp_path / "ind.cora.x")
+    assert time.monotonic() - began < 5
+
+
+def test_what_occurs_twice_is_made_once(tmp_path: Path) -> None:
+    """Sixty lists, each of which holds the one before twice, are sixty lists."""
+    (tmp_path / "x").write_bytes(pickle.dumps(nested(list, 40)))
+    began = time.monotonic()
+    found = read_pickle(tmp_path / "x")
+    assert time.monotonic() - began < 5 and found[0] is found[1]
+
+
+@pytest.mark.parametrize("protocol", range(5))
+def test_large_plain_data_are_read(tmp_path: Path, protocol: int) -> None:
+    plain = {i: [i, i + 1, "text"] for i in range(20_000)}
+    held = {
+        "graph": plain,
+        "arrays": [np.arange(1000), np.ones((30, 4), np.float32)],
+        3: (1, 2, (3, 4)),
+        4: tuple(range(20_000)),
+    }
+    (tmp_path / "x").write_bytes(pickle.dumps(held, protocol=protocol))
+    found = read_pickle(tmp_path / "x")
+    assert found["graph"] == plain and np.array_equal(found["arrays"][0], np.arange(1000))
+    assert found[3] == [1, 2, [3, 4]]

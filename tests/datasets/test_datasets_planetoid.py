@@ -116,6 +116,6 @@ def test_the_known_checksums_are_those_of_the_real_files() -> None:
     groups = [sources.planetoid_group(name) for name in planetoid.SIZES]
     groups += [sources.seal_group(name) for name in ("usair", "ns", "power", "router")]
     for group in groups:
-        for file, (url, digest) in group.sources.items():
+        for file, (url, digest, _) in group.sources.items():
             assert hashlib.sha256((folder / group.folder / file).read_bytes()).hexdigest() == digest
             assert url.startswith("https://") and url.endswith(f"/{file}")

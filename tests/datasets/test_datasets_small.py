@@ -89,7 +89,7 @@ def test_dates_are_read_as_well(tmp_path: Path) -> None:
 )
 def test_damaged_messages_are_refused(tmp_path: Path, file: str, content: bytes) -> None:
     (tmp_path / file).write_bytes(content)
-    with pytest.raises(InputError, match=f"{file}' (needs lines|cannot be read)"):
+    with pytest.raises(InputError, match=f"{file}'? (needs lines|cannot be read|cannot be unpacked)"):
         read_collegemsg(tmp_path / file)
 
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yinyan.errors import InputError, StoreError
+from yinyan.graph import packed_files
 from yinyan.graph.columns import (
     find_column,
     guess_column,
@@ -305,3 +306,40 @@ def test_write_parquet_is_whole_or_nothing(tmp_path: Path, monkeypatch: pytest.M
         write_parquet(pa.table({"x": [3]}), path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["table.parquet"]
     assert pq.read_table(path)["x"].to_pylist() == [date(2020, 1, 1)]
+
+
+# -- compressed files ------------------------------------------------------------------------------------------
+
+_ROWS = b"source,target\n" + b"".join(b"a%d,b%d\n" % (i, i * 7) for i in range(120_000))  # more than is sampled
+_PACKED = {char: gzip.compress(_ROWS.replace(b",", char.encode()), 1, mtime=0) for char in ", "}
+
+
+@pytest.mark.parametrize("delimiter", [",", " "])
+@pytest.mark.parametrize("how", ["truncated late", "no trailer", "bad CRC", "bad length", "a flipped bit", "garbage"])
+def test_a_damaged_gzip_file_is_refused_by_name(tmp_path: Path, how: str, delimiter: str) -> None:
+    """Damage beyond the first megabyte ended in a traceback of gzip or zlib."""
+    whole = _PACKED[delimiter]
+    damaged = {
+        "truncated late": whole[:-2000],
+        "no trailer": whole[:-8],
+        "bad CRC": whole[:-8] + b"\0\0\0\0" + whole[-4:],
+        "bad length": whole[:-4] + b"\1\2\3\4",
+        "a flipped bit": whole[:-5000] + bytes([whole[-5000] ^ 8]) + whole[-4999:],
+        "garbage": whole + b"garbage",
+    }[how]
+    with pytest.raises(InputError, match=r"edges\.csv\.gz cannot be unpacked .*is the download complete"):
+        read_table(write(tmp_path, damaged, "edges.csv.gz"))
+
+
+def test_a_gzip_bomb_is_refused_and_the_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few kilobytes took all memory."""
+    monkeypatch.setattr(packed_files, "_ALWAYS", 1 << 20)
+    path = write(tmp_path, gzip.compress(b"source,target\n" + b"aaaa,bbbb\n" * 1_000_000), "edges.csv.gz")
+    with pytest.raises(InputError, match=r"edges\.csv\.gz' has 0\.0 MB and unpacks to more than .*YINYAN_UNPACK_GB"):
+        read_table(path)
+    monkeypatch.setenv("YINYAN_UNPACK_GB", "0.1")
+    assert read_table(path).num_rows == 1_000_000
+    for wrong in ("much", "-1", "nan"):
+        monkeypatch.setenv("YINYAN_UNPACK_GB", wrong)
+        with pytest.raises(InputError, match="YINYAN_UNPACK_GB needs to be a number of gigabytes"):
+            read_table(path)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 import threading
 import time
 from collections.abc import Callable
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 import httpx
 import pytest
 
-from serving_tools import FORKS, Child, free_port
+from serving_tools import Child, free_port
 from yinyan.errors import SettingsError
 from yinyan.live.change_log import ChangeLog, log_path
 from yinyan.service import ports
 from yinyan.service.ports import wait_for_port
-from yinyan.service.shared_folder import remove_abandoned, shared_folder
 
 
 def until(is_true: Callable[[], bool], seconds: float) -> bool:
@@ -68,36 +65,6 @@ def _write_until_refused(port: int, writer: int, acknowledged: set[str]) -> None
             return
         if answer.status_code == 200:
             acknowledged.add(name)
-
-
-def _hold_folder(place: str, said: Connection) -> None:
-    """A service as far as its folder goes: until it is killed."""
-    tempfile.tempdir = place
-    with shared_folder() as folder:
-        (folder / "counters-1.bin").write_bytes(b"1")
-        said.send(str(folder))
-        said.recv()
-
-
-def test_folders_of_killed_services_stayed_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    foreign = tmp_path / "yinyan-something-else"
-    foreign.mkdir()
-    (tmp_path / "yinyan-link").symlink_to(foreign, target_is_directory=True)
-    here, there = FORKS.Pipe()
-    process = FORKS.Process(target=_hold_folder, args=(str(tmp_path), there))
-    process.start()
-    left = Path(here.recv())
-    with shared_folder() as second:
-        remove_abandoned()
-        assert second != left
-        assert (left / "counters-1.bin").exists(), "a running service lost its folder"
-        process.kill()
-        process.join(10)
-        assert left.exists()
-        remove_abandoned()
-        assert not left.exists() and second.is_dir()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["yinyan-link", "yinyan-something-else"]
 
 
 def test_a_port_that_is_freed_in_time_is_waited_for() -> None:

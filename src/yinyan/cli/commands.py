@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from yinyan import __version__
-from yinyan.cli import common, flags, index_commands, log_commands, research, serve, settings_list
+from yinyan.cli import check, common, flags, index_commands, log_commands, research, serve, settings_list
 from yinyan.cli.flags import Run, with_run, with_table
 from yinyan.errors import InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
@@ -254,7 +254,7 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
 
 for _command in (
     *(serve.serve, serve.serve_demo, serve.keys, log_commands.compact),
-    *(index_commands.index, index_commands.best_links),
+    *(index_commands.index, index_commands.best_links, check.check),
     *(research.audit, research.reproduce, research.methods, research.datasets),
     settings_list.settings,
 ):

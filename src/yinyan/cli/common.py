@@ -76,6 +76,10 @@ def check_outputs(model: Path | None, report: Path | None) -> None:
 
     if model is not None:
         check_target(model)
+        folder, what = _state_of(model)
+        if folder.parent.is_dir():
+            with Checkpoints.lock(folder, what):  # held by another fit: refused before the tables are read
+                pass
     if report is not None:
         if report.is_dir():
             raise StoreError(f"--report needs the name of a file: '{report}' is a directory")
@@ -131,9 +135,9 @@ def predictor(run: Run, calibration: str = "platt") -> LinkPredictor:
 
 def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *, resume: bool) -> None:
     """Fit and save; Ctrl-C leaves a checkpoint that --resume goes on from."""
-    place = out if out.name else out.resolve()  # '.' has no name to put a folder beside
-    folder = place.with_name(f"{place.name}.checkpoint")
-    with Checkpoints(folder, resume=resume, say=progress.note), interruptible(progress.note) as should_stop:
+    folder, what = _state_of(out)
+    checkpoints = Checkpoints(folder, resume=resume, say=progress.note, what=what)
+    with checkpoints, interruptible(progress.note) as should_stop:
         hooks = _hooks(progress, "epoch", should_stop, folder / "state.safetensors", resume=resume)
         try:
             model.fit(graph, hooks=hooks)
@@ -146,6 +150,12 @@ def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *
             f"scores vary by {spread:.1%} of their spread with the sampled negatives "
             "(--set training.inference_samples=4 averages over four samples)"
         )
+
+
+def _state_of(out: Path) -> tuple[Path, str]:
+    """The folder for the state of a fit, and what the fit makes, in words."""
+    place = out if out.name else out.resolve()  # '.' has no name to put a folder beside
+    return place.with_name(f"{place.name}.checkpoint"), f"the model directory '{out}'"
 
 
 def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Progress) -> Evaluation:

@@ -26,7 +26,9 @@ def examine() -> dict[str, Any]:
 
     from yinyan.model.operators import EdgeStructure
     from yinyan.native import graph_kernels
+    from yinyan.native.library_cache import describe_cache
 
+    cache = describe_cache()  # before anything is loaded from it, and what is damaged is compiled again
     pairs = torch.tensor([[0, 1], [1, 2]])
     structure = EdgeStructure.from_pairs(pairs, 4)
     product = structure.scaled(torch.ones(2), torch.ones(4)).product(torch.eye(4))
@@ -49,6 +51,7 @@ def examine() -> dict[str, Any]:
         "kernels": "compiled for this processor"
         if graph_kernels.library()
         else f"torch's own ({graph_kernels.why_not()})",
+        "kernel_cache": cache,
         "kernel": "correct" if np.array_equal(product.numpy(), expected) else "WRONG: reinstall torch",
     }
 

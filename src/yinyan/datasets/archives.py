@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import stat
 import zipfile
@@ -11,7 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from yinyan.datasets.digests import record_digest
 from yinyan.errors import InputError, StoreError
-from yinyan.files import write_error
+from yinyan.files import remove_abandoned, temporary_beside, write_error
+from yinyan.graph.packed_files import check_unpacked_size
 
 __all__ = ["unpack"]
 
@@ -23,11 +23,14 @@ def unpack(archive: Path, folder: Path, inner: str) -> None:
     """
     if folder.exists():
         raise StoreError(f"cannot unpack '{archive}': '{folder}' exists, but lacks files (move it out of the way)")
-    unfinished = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
+    unfinished = temporary_beside(folder)
+    remove_abandoned(folder.parent, f".{folder.name}.")
     try:
         with zipfile.ZipFile(archive) as held:
             members = _members(archive, held, inner)
-            _refuse_too_large(archive, unfinished.parent, sum(member.file_size for member in members.values()))
+            size = sum(member.file_size for member in members.values())
+            check_unpacked_size(archive, archive.stat().st_size, size)
+            _refuse_too_large(archive, unfinished.parent, size)
             for place, member in members.items():
                 _write(held, member, unfinished / place)
         unfinished.replace(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from yinyan.datasets.dataset import Size, packaged, refuse_damaged
 from yinyan.graph import Graph
+from yinyan.graph.packed_files import unpacked
 
 __all__ = ["FILES", "SIZE", "packaged_file", "read_collegemsg"]
 
@@ -29,8 +29,7 @@ def packaged_file() -> Path | None:
 def read_collegemsg(path: Path) -> Graph:
     """Read `sender receiver time` lines: an undirected graph, each edge with the time of its first message."""
     with refuse_damaged(path, "cannot be read, or is damaged"):
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("ascii")
+        text = unpacked(path).decode("ascii")
     pairs, times, zone = _dated(path, text) if ".csv" in path.suffixes else _seconds(path, text)
     people, rows = np.unique(pairs, return_inverse=True)
     rows = rows.reshape(-1, 2)

@@ -20,8 +20,9 @@ from yinyan.errors import YinYanError
 from yinyan.files import flush_to_disk, write_error, write_text
 from yinyan.progress import Progress, make_folder
 
-__all__ = ["DownloadError", "fetch"]
+__all__ = ["MOST_BYTES", "DownloadError", "fetch"]
 
+MOST_BYTES = 20_000_000_000  # of a file whose size is not known: the largest data set here has 3 GB
 _BLOCK = 1 << 18
 _MEGABYTE = 1_000_000
 _PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})  # answers that may differ the next time
@@ -40,6 +41,7 @@ def fetch(
     target: Path,
     *,
     sha256: str | None = None,
+    most: int = MOST_BYTES,
     progress: Progress | None = None,
     timeout: float = 30.0,  # seconds without a byte
     attempts: int = 4,
@@ -48,10 +50,10 @@ def fetch(
     """Download `url` to `target`, and write its checksum beside it.
 
     What has come is kept in `NAME.part`, and the next attempt or call asks only for the rest. Where no
-    checksum is known, the length that the server names is checked.
+    checksum is known, the length that the server names is checked. More than `most` bytes are not taken.
     """
     make_folder(target.parent, target)
-    partial, reason = _Partial.beside(target, url), ""
+    partial, reason = _Partial.beside(target, url, most), ""
     for attempt in range(attempts):
         time.sleep(pause * 2 ** (attempt - 1) if attempt else 0)
         try:
@@ -79,11 +81,18 @@ class _Partial:
     target: Path
     path: Path
     memory: Path
+    most: int  # bytes that it may have
 
     @classmethod
-    def beside(cls, target: Path, url: str) -> _Partial:
+    def beside(cls, target: Path, url: str, most: int) -> _Partial:
         path = target.with_name(f"{target.name}.part")
-        return cls(url, target, path, path.with_name(f"{path.name}.json"))
+        return cls(url, target, path, path.with_name(f"{path.name}.json"), most)
+
+    def refuse_above(self, size: int) -> None:
+        """End a download that is, or says it will be, larger than it may."""
+        if size > self.most:
+            self.discard()
+            raise _failure(self, f"it has more than the {self.most / 1e9:,.3g} GB that are expected at most")
 
     @property
     def size(self) -> int:
@@ -145,6 +154,7 @@ def _receive(partial: _Partial, progress: Progress, timeout: float) -> bool:
         offset = offset if resumed else 0
         length = response.headers["Content-Length"]
         total = offset + int(length) if length and length.isdigit() else None
+        partial.refuse_above(total or 0)
         partial.remember(_tag(response), total)
         with partial.disk():
             file = partial.path.open("ab" if resumed else "wb")
@@ -202,6 +212,7 @@ def _copy(
                 raise _InterruptedError(f"the connection broke ({error or type(error).__name__})") from error
             if not block:
                 return
+            partial.refuse_above(offset + len(block))
             with partial.disk():
                 file.write(block)
                 file.flush()  # here, where a full disk is known for what it is

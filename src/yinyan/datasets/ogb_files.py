@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
+import itertools
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from yinyan.datasets.dataset import refuse_damaged
 from yinyan.datasets.pickles import read_torch_pickle
 from yinyan.errors import InputError
+from yinyan.graph.packed_files import blocks_of, unpacked
 
 __all__ = ["read_matrix", "read_number", "read_part"]
 
@@ -19,7 +21,7 @@ __all__ = ["read_matrix", "read_number", "read_part"]
 def read_number(path: Path) -> int:
     """Read a table of a single whole number."""
     with refuse_damaged(path, "needs to hold one number"):
-        return int(gzip.decompress(path.read_bytes()))
+        return int(unpacked(path))
 
 
 def read_matrix(path: Path) -> npt.NDArray[np.float32]:
@@ -28,8 +30,9 @@ def read_matrix(path: Path) -> npt.NDArray[np.float32]:
     from pyarrow import csv
 
     with refuse_damaged(path, "needs rows of numbers, or is damaged"):
-        with gzip.open(path, "rt", encoding="ascii") as file:
-            names = [f"column {place}" for place in range(file.readline().count(",") + 1)]
+        first = b"".join(itertools.islice(blocks_of(path), 1)).partition(b"\n")[0].decode("ascii")
+        names = [f"column {place}" for place in range(first.count(",") + 1)]
+        deque(blocks_of(path), maxlen=0)  # whole, and not endless
         table = csv.read_csv(
             path,
             read_options=csv.ReadOptions(column_names=names),

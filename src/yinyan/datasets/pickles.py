@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import zipfile
 from collections import defaultdict
@@ -12,12 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from yinyan.datasets.dataset import refuse_damaged
+from yinyan.datasets.pickle_checks import check_pickle
 from yinyan.errors import InputError
+from yinyan.graph.packed_files import check_unpacked_size
 
 __all__ = ["SparseRows", "UnpicklingError", "read_pickle", "read_torch_pickle"]
 
 UnpicklingError = pickle.UnpicklingError  # for those who must catch it
 
+_DEEPEST = 50  # containers within containers
 _TORCH_MAGIC = 0x1950A86A20F9469CFC6C  # first of the three pickles before the content in torch's old files
 _PLAIN = frozenset(f"{kind}{size}" for kind in "iu" for size in "1248") | {"f4", "f8", "b1"}
 
@@ -112,8 +116,8 @@ class _Unpickler(pickle.Unpickler):
 
 def read_pickle(path: Path) -> Any:
     """Read a pickle of numpy arrays, sparse rows and plain containers, of any protocol and of Python 2 as well."""
-    with refuse_damaged(path, "is not a pickle of arrays, or is damaged"), path.open("rb") as file:
-        return _plain(_Unpickler(file, path).load())
+    with refuse_damaged(path, "is not a pickle of arrays, or is damaged"):
+        return _plain(_loaded(io.BytesIO(path.read_bytes()), path))
 
 
 def read_torch_pickle(path: Path) -> Any:
@@ -122,25 +126,41 @@ def read_torch_pickle(path: Path) -> Any:
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 name = next((name for name in archive.namelist() if name.endswith("/data.pkl")), "data.pkl")
-                with archive.open(name) as held:
-                    return _plain(_Unpickler(held, path).load())
-        file.seek(0)
-        magic, *_ = [_Unpickler(file, path).load() for _ in ("magic number", "version", "system")]
+                check_unpacked_size(path, path.stat().st_size, archive.getinfo(name).file_size)
+                return _plain(_loaded(io.BytesIO(archive.read(name)), path))
+        held = io.BytesIO(path.read_bytes())
+        magic, *_ = [_loaded(held, path) for _ in ("magic number", "version", "system")]
         if magic != _TORCH_MAGIC:
             raise ValueError("torch.save did not write it")
-        return _plain(_Unpickler(file, path).load())
+        return _plain(_loaded(held, path))
 
 
-def _plain(value: Any) -> Any:
-    """The value with its stand-ins replaced by what they hold."""
+def _loaded(file: io.BytesIO, path: Path) -> Any:
+    """One pickle, after a look at what it would build."""
+    start = file.tell()
+    check_pickle(file)
+    file.seek(start)
+    return _Unpickler(file, path).load()
+
+
+def _plain(value: Any, depth: int = 0, made: dict[int, Any] | None = None) -> Any:
+    """The value with its stand-ins replaced by what they hold; what occurs often is made once."""
+    if value is None or isinstance(value, (str, bytes, int, float)):
+        return value
     if isinstance(value, _Array):
         return value.array
     if isinstance(value, _Csr):
         return value.rows
+    if depth > _DEEPEST:
+        raise ValueError(f"containers within containers, more than {_DEEPEST} deep")
+    made = {} if made is None else made
+    if id(value) in made:
+        return made[id(value)]
     if isinstance(value, dict):
-        return {_plain(key): _plain(held) for key, held in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(held) for held in value]
-    if value is None or isinstance(value, (str, bytes, int, float)):
-        return value
-    raise ValueError(f"holds {type(value).__name__}")
+        found: Any = {_plain(k, depth + 1, made): _plain(held, depth + 1, made) for k, held in value.items()}
+    elif isinstance(value, (list, tuple)):
+        found = [_plain(held, depth + 1, made) for held in value]
+    else:
+        raise ValueError(f"holds {type(value).__name__}")
+    made[id(value)] = found
+    return found

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from yinyan.datasets.archives import unpack
 from yinyan.datasets.digests import check_digest
-from yinyan.datasets.download import fetch
+from yinyan.datasets.download import MOST_BYTES, fetch
 from yinyan.errors import InputError, StoreError
 from yinyan.files import cache_folder
 from yinyan.progress import Progress
@@ -19,10 +19,11 @@ __all__ = ["Group", "Places", "Source"]
 
 
 class Source(NamedTuple):
-    """Where a file can be downloaded, and its SHA-256 if that is known."""
+    """Where a file can be downloaded, its SHA-256 if that is known, and how large it can be."""
 
     url: str
     sha256: str | None = None
+    most: int = MOST_BYTES
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,7 @@ class Places:
         for file in _lacking(place, group):
             if file not in group.sources:
                 raise InputError(self._absent(group))
-            url, sha256 = group.sources[file]
-            fetch(url, place / group.folder / file, sha256=sha256, progress=self.progress)
+            self._fetch(group.sources[file], place / group.folder / file)
         return _checked(place, group)
 
     def _obtain_archive(self, folder: Path, source: Source, inner: str) -> None:
@@ -92,10 +92,13 @@ class Places:
         if file.is_file():
             check_digest(file)  # downloaded, but not unpacked to the end
         else:
-            fetch(source.url, file, sha256=source.sha256, progress=self.progress)
+            self._fetch(source, file)
         unpack(file, folder, inner)
         for spent in (file, file.with_name(f"{file.name}.sha256")):
             spent.unlink(missing_ok=True)
+
+    def _fetch(self, source: Source, file: Path) -> None:
+        fetch(source.url, file, sha256=source.sha256, most=source.most, progress=self.progress)
 
     def _absent(self, group: Group) -> str:
         places = self.searched

@@ -33,24 +33,26 @@ _SHA256 = {
     "USAir.mat": "6b48a37e2bb398234e5383787c30dca087de704366a2b7b05d64cc2f53210e0b",
 }
 
+_SMALL = 100_000_000  # bytes: the largest of the files that are fetched one by one has 8 MB
+
 COLLEGEMSG = Group(
     "collegemsg",
     ("CollegeMsg.txt.gz",),
-    sources={"CollegeMsg.txt.gz": Source("https://snap.stanford.edu/data/CollegeMsg.txt.gz")},
+    sources={"CollegeMsg.txt.gz": Source("https://snap.stanford.edu/data/CollegeMsg.txt.gz", most=_SMALL)},
 )
 
 
 def planetoid_group(name: str) -> Group:
     """The files of Cora, Citeseer or Pubmed."""
     files = tuple(f"ind.{name}.{ending}" for ending in planetoid.ENDINGS)
-    return Group("planetoid", files, {file: Source(f"{_PLANETOID}/{file}", _SHA256[file]) for file in files})
+    return Group("planetoid", files, {file: Source(f"{_PLANETOID}/{file}", _SHA256[file], _SMALL) for file in files})
 
 
 def seal_group(name: str) -> Group:
     """The file of one of SEAL's graphs."""
     file = seal.FILES[name]
     room = "MATLAB" if name == "ns" else "Python"  # its repository keeps this one elsewhere
-    return Group("seal_mat", (file,), {file: Source(f"{_SEAL}/{room}/data/{file}", _SHA256[file])})
+    return Group("seal_mat", (file,), {file: Source(f"{_SEAL}/{room}/data/{file}", _SHA256[file], _SMALL)})
 
 
 def heart_group(name: str, *, hard: bool) -> Group:

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
 import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.csv
 
 from yinyan.errors import InputError
 from yinyan.graph.columns import has_edge_names
+from yinyan.graph.packed_files import SAMPLE_BYTES, blocks_of, is_gzip, unpacked
 
-__all__ = ["CsvLayout", "csv_layout", "is_gzip", "read_csv"]
+__all__ = ["CsvLayout", "csv_layout", "read_csv"]
 
-_SAMPLE_BYTES = 1 << 20
 _SAMPLE_ROWS = 50
 _BLOCK_BYTES = 1 << 24  # a row must fit into one block
 _DELIMITERS = ("\t", ",", ";", "|")
@@ -85,32 +83,22 @@ def read_csv(layout: CsvLayout, columns: Sequence[str] | None = None) -> pa.Tabl
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
+    has_odd_quotes = _has_odd_quotes(layout.path)  # reads all of it, so that arrow reads nothing damaged or endless
     try:
         with _byte_source(layout) as stream:
             table = pa.csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
     except (pa.ArrowInvalid, UnicodeError, EOFError, OSError) as error:
         raise InputError(_read_failure(layout, error)) from None
-    if _has_odd_quotes(layout.path) and (fault := _first_fault(layout)):
+    if has_odd_quotes and (fault := _first_fault(layout)):
         raise InputError(fault)  # arrow takes all lines after an open quote for one value
     return table
-
-
-def is_gzip(path: Path) -> bool:
-    """Whether a file is compressed with gzip, by its content."""
-    with path.open("rb") as file:
-        return file.read(2) == b"\x1f\x8b"
-
-
-def _open_bytes(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "rb")) if is_gzip(path) else path.open("rb")
 
 
 def _byte_source(layout: CsvLayout) -> pa.NativeFile:
     """The bytes for arrow's reader, with runs of spaces made single where they delimit."""
     if layout.delimiter != " ":
         return pa.input_stream(str(layout.path), compression="gzip" if is_gzip(layout.path) else None)
-    with _open_bytes(layout.path) as file:
-        data = file.read()
+    data = unpacked(layout.path)
     if _codec(layout.encoding) != "utf-8":
         data = data.decode(layout.encoding).encode()
     return pa.BufferReader(_single_spaces(data))
@@ -138,12 +126,8 @@ def _text_encoding(encoding: str) -> str:
 def _sample_text(path: Path, encoding: str) -> str:
     """The beginning of a file as text, cut at a line end."""
     codec = _text_encoding(encoding)
-    try:
-        with _open_bytes(path) as file:
-            data = file.read(_SAMPLE_BYTES)
-    except (EOFError, OSError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path.name} cannot be unpacked ({error}): is the download complete?") from None
-    partial = len(data) == _SAMPLE_BYTES
+    data = b"".join(itertools.islice(blocks_of(path), 1))
+    partial = len(data) == SAMPLE_BYTES
     if b"\0" in data and "16" not in codec and "32" not in codec:
         raise InputError(f"{path.name} is a binary file: expected CSV or TSV text, or Parquet")
     try:
@@ -243,15 +227,13 @@ def _read_failure(layout: CsvLayout, error: Exception) -> str:
 
 
 def _has_odd_quotes(path: Path) -> bool:
-    with _open_bytes(path) as file:
-        return sum(block.count(b'"') for block in iter(lambda: file.read(_BLOCK_BYTES), b"")) % 2 == 1
+    return sum(block.count(b'"') for block in blocks_of(path)) % 2 == 1
 
 
 def _first_fault(layout: CsvLayout) -> str | None:
     """The first line that is no row of the table, and why: its bytes, its columns, or a quote that stays open."""
     name, width, line = layout.path.name, len(layout.names), layout.skipped_lines
-    with _open_bytes(layout.path) as file:
-        data = file.read()
+    data = unpacked(layout.path)
     try:
         text = data.decode(_text_encoding(layout.encoding))
     except UnicodeError as error:

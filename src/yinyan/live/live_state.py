@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.index import FoundState
 from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.state import AnswerState, Evidence
-from yinyan.store import load_model, read_manifest
+from yinyan.store import fitted_model, opened_model, read_manifest
 
 __all__ = ["NO_DRIFT", "LiveState", "Measured", "Served", "model_fingerprint", "served_model"]
 
@@ -131,10 +131,9 @@ def served_model(
     path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[[Fitted], IndexFinder]
 ) -> Served:
     """Read a model, mapped from its files, and make what serving needs."""
-    fingerprint = model_fingerprint(path)
-    fitted, _ = load_model(path, torch.device("cpu"), mapped=True)
-    if model_fingerprint(path) != fingerprint:  # another model was put in its place meanwhile
-        return served_model(path, read_labels, finder)
+    with opened_model(path) as opened:  # one save, whatever is saved meanwhile
+        fingerprint = _fingerprint_of(opened.manifest)
+        fitted, _ = fitted_model(opened, torch.device("cpu"), mapped=True)
     labels = read_labels(fitted)
     search = Search(fitted.graph.ids, None if labels is None else labels.texts)
     return Served(path, fitted, fingerprint, labels, search, finder(fitted))
@@ -142,4 +141,8 @@ def served_model(
 
 def model_fingerprint(path: Path) -> str:
     """A digest of the manifest, which holds digests of all files."""
-    return hashlib.sha256(json.dumps(read_manifest(path), sort_keys=True).encode()).hexdigest()
+    return _fingerprint_of(read_manifest(path))
+
+
+def _fingerprint_of(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

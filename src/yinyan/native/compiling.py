@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from yinyan.files import cache_folder
+from yinyan.native.library_cache import find_library, keep_library, library_folder
 
 __all__ = ["CompilationError", "compiled", "pointers"]
 
@@ -42,24 +42,21 @@ def pointers(*names: str) -> tuple[tuple[str, type[ctypes.c_void_p]], ...]:
 
 
 def _built(compiler: str, source: Path) -> Path:
-    """The compiled library in the cache, named after everything that it depends on."""
+    """The compiled library in the cache, found by everything that it depends on."""
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
     what = source.read_bytes() + version + repr(_FLAGS).encode() + _processor().encode()
-    target = cache_folder() / "native" / f"{hashlib.sha256(what).hexdigest()[:24]}.so"
-    if target.exists():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        made = Path(folder) / "kernels.so"
+    key, folder = hashlib.sha256(what).hexdigest()[:24], library_folder()
+    kept = find_library(folder, key)
+    if kept is not None:
+        return kept
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        made = Path(place) / "kernels.so"
         for tuned in _FOR_THIS_PROCESSOR:
             command = [compiler, *_FLAGS, *tuned, str(source), "-o", str(made)]
             done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS)
             if done.returncode == 0:
-                break
-        else:
-            raise OSError(done.stderr.decode(errors="replace").strip()[-300:])
-        made.replace(target)  # at once: a second process sees all of it or nothing
-    return target
+                return keep_library(made, folder, key)
+    raise OSError(done.stderr.decode(errors="replace").strip()[-300:])
 
 
 def _processor() -> str:

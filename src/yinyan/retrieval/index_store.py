@@ -1,7 +1,8 @@
-"""An index on disk: one file in its model's directory, read by memory map, refused when the model has changed."""
+"""An index on disk: one file in its model's directory, mapped, refused when it is damaged or the model has changed."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,25 @@ from yinyan.files import atomic_path
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import Index
+from yinyan.retrieval.index import KINDS, Index
+from yinyan.retrieval.list_checks import checked_effort, checked_lists
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import IndexMetadata, fingerprint
-from yinyan.retrieval.probing import Effort, Probing
+from yinyan.retrieval.probing import Probing
+from yinyan.retrieval.queries import check_covered, points_of
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.store.mapping import mapped_arrays
 
-__all__ = ["INDEX_FILE", "load_index", "save_index"]
+__all__ = ["INDEX_FILE", "OutdatedIndexError", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
-_FORMAT = 2
+_FORMAT = 3  # with a checksum
 _NAMES = ("weights", "centres", "spreads", "lows", "steps", "codes", "rows", "starts")
 _IN_MEMORY = ("weights", "centres", "spreads", "lows", "steps")  # small, and torch reads them
+
+
+class OutdatedIndexError(StoreError):
+    """An index is whole, and of another model or of an earlier version of this library."""
 
 
 def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None) -> None:
@@ -38,7 +45,7 @@ def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None) -> No
     arrays = {name: np.zeros(0, np.uint8) for name in _NAMES} if lists is None else _arrays(lists)
     said = json.dumps({"format": _FORMAT, **metadata.to_dict()})
     with atomic_path(folder / INDEX_FILE) as temporary:
-        save_file(arrays, temporary, metadata={"index": said})
+        save_file(arrays, temporary, metadata={"index": said, "sha256": _digest(said, arrays)})
 
 
 def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor) -> Index:
@@ -46,27 +53,54 @@ def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor)
     file = folder / INDEX_FILE
     if not file.is_file():
         raise StoreError(f"the model in '{folder}' has no index: build one with yinyan index, or model.index().save()")
+    y = embeddings.detach().cpu()
     try:
-        mapped, said = mapped_arrays(file)
-        arrays: dict[str, Any] = {name: mapped[name].copy() if name in _IN_MEMORY else mapped[name] for name in _NAMES}
+        arrays, said = mapped_arrays(file)
         facts = json.loads(said["index"])
         number = facts.pop("format")
-        metadata = IndexMetadata(**facts) if number == _FORMAT else None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if number == _FORMAT:
+            return _index(facts, arrays, said, graph, decoder, y)
+    except OutdatedIndexError as error:
+        raise OutdatedIndexError(f"the index in '{folder}' {error} (build it again)") from error
+    except Exception as error:  # a damaged file can raise almost any
         raise StoreError(f"'{file}' is damaged: {error!r} (build the index again)") from error
-    if metadata is None:
-        raise StoreError(
-            f"'{file}' has format version {number}, and this library reads version {_FORMAT}: build it again"
-        )
-    y = embeddings.detach().cpu()
+    raise OutdatedIndexError(
+        f"'{file}' has format version {number}, and this library reads version {_FORMAT}: build it again"
+    )
+
+
+def _index(
+    facts: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    said: dict[str, str],
+    graph: Graph,
+    decoder: Decoder,
+    y: Tensor,
+) -> Index:
+    """The index, after everything in the file has been compared with its checksum, its model, and what is possible."""
+    if said.get("sha256") != _digest(said["index"], arrays):
+        raise ValueError("its checksum differs")
+    metadata = IndexMetadata(**facts)
     if metadata.fingerprint != fingerprint(decoder, y):
-        raise StoreError(
-            f"the index in '{folder}' belongs to another model: this one has changed since (build it again)"
-        )
+        raise OutdatedIndexError("belongs to another model: this one has changed since")
+    if (metadata.num_nodes, metadata.columns) != tuple(y.shape) or metadata.kind not in KINDS:
+        raise ValueError(f"it describes {metadata.num_nodes} rows of {metadata.columns} columns as {metadata.kind!r}")
     search: ExactSearch | Probing = ExactSearch(decoder)
     if metadata.effort is not None:
-        search = Probing(decoder, Lists(**arrays), Effort(**metadata.effort))
+        check_covered(decoder)
+        kept = {name: arrays[name].copy() if name in _IN_MEMORY else arrays[name] for name in _NAMES}
+        lists = checked_lists(kept, len(y), points_of(decoder, y[:1]).shape[1])
+        search = Probing(decoder, lists, checked_effort(metadata.effort))
     return Index(graph, decoder, Snapshot.of(y), search, metadata)
+
+
+def _digest(said: str, arrays: dict[str, NDArray[Any]]) -> str:
+    """A checksum of all that the file says."""
+    digest = hashlib.sha256(said.encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype.str} {arrays[name].shape}\n".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
 
 
 def _arrays(lists: Lists) -> dict[str, NDArray[Any]]:

@@ -17,12 +17,12 @@ from pydantic import TypeAdapter
 from starlette.types import ASGIApp
 
 from yinyan.errors import SettingsError
+from yinyan.files import remove_abandoned_folders, temporary_folder
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options, check_proxy, is_loopback
 from yinyan.service.ports import wait_for_port
 from yinyan.service.routes import create_app
-from yinyan.service.shared_folder import remove_abandoned, shared_folder
 from yinyan.service.slow_clients import SlowClientProtocol
 
 __all__ = ["app_of_environment", "serve", "uvicorn_settings"]
@@ -45,14 +45,14 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
         )
     sys.setswitchinterval(_SWITCH)
     wait_for_port(options.host, options.port)  # before minutes are spent on a model
-    remove_abandoned()
+    remove_abandoned_folders()
     if options.workers == 1:
         room = Room(options)
         _on_hangup(room)
         tell(str(room.now.served.finder))
         _run_one(uvicorn.Config(create_app(room), **uvicorn_settings(options)), options, tell)
         return
-    with shared_folder() as folder:
+    with temporary_folder() as folder:
         options = replace(options, shared=folder)
         trial = Room(replace(options, workers=1, read_only=True))  # what is wrong is said once, and not by each child
         tell(str(trial.now.served.finder))

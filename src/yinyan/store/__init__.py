@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from yinyan.store.model_files import FORMAT, check_target, load_model, read_manifest, save_model
+from yinyan.store.model_files import FORMAT, check_target, fitted_model, load_model, read_manifest, save_model
+from yinyan.store.opening import OpenedModel, opened_model
 
-__all__ = ["FORMAT", "check_target", "load_model", "read_manifest", "save_model"]
+__all__ = [
+    "FORMAT",
+    "OpenedModel",
+    "check_target",
+    "fitted_model",
+    "load_model",
+    "opened_model",
+    "read_manifest",
+    "save_model",
+]

@@ -6,9 +6,9 @@ import dataclasses
 import hashlib
 import json
 import os
-import secrets
+import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,24 +17,30 @@ import numpy as np
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from yinyan import __version__
 from yinyan.errors import StoreError, YinYanError
-from yinyan.files import flush_to_disk, system_errors, write_error
-from yinyan.graph import Graph
-from yinyan.graph.features import FeatureEncoder, SparseFeatures
-from yinyan.graph.ids import Ids
-from yinyan.model.calibration import calibration_from_dict
-from yinyan.model.fitted import EpochRecord, Fitted, empty_model
-from yinyan.settings import GROUPS, Settings, read_settings, without_retired
+from yinyan.files import exclusive, flush_to_disk, remove_abandoned, system_errors, temporary_beside, write_error
+from yinyan.graph.features import SparseFeatures
+from yinyan.model.fitted import Fitted
+from yinyan.settings import GROUPS
 from yinyan.store.card import model_card
-from yinyan.store.mapping import mapped_arrays
+from yinyan.store.opening import (
+    FORMAT,
+    MANIFEST,
+    OpenedModel,
+    opened_model,
+    previous_copy,
+    read_manifest,
+    saving_lock,
+)
+from yinyan.store.reading import fitted_from
 
-__all__ = ["FORMAT", "check_target", "load_model", "read_manifest", "save_model"]
+__all__ = ["FORMAT", "check_target", "fitted_model", "load_model", "read_manifest", "save_model"]
 
-FORMAT = 1
-_MANIFEST = "manifest.json"
+_PATIENCE = 60.0  # seconds to wait for another process that saves to the same place
+_TEMPORARY = re.compile(r"\..+\.tmp")  # of a file that was being written here when its writer was killed
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -43,12 +49,16 @@ def save_model(path: Path, fitted: Fitted, params: Mapping[str, Any]) -> None:
     """Write beside `path`, then swap: a crash at any moment leaves the old model or the new one."""
     check_target(path)
     place = path.resolve()  # a link to a model stays a link, and '.' has a name
-    staging = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+    staging = temporary_beside(place)
     try:
-        staging.mkdir(parents=True)
-        _write_parts(staging, fitted, params)
-        _write_manifest(staging)
-        _swap(staging, place)
+        if not place.parent.exists():
+            place.parent.mkdir(parents=True)
+        with exclusive(saving_lock(path), f"the model directory '{path}'", wait=_PATIENCE):
+            remove_abandoned(place.parent, f".{place.name}.")
+            staging.mkdir()
+            _write_parts(staging, fitted, params)
+            _write_manifest(staging)
+            _swap(staging, place)
     except OSError as error:
         raise write_error(path, error) from error
     finally:
@@ -60,35 +70,19 @@ def load_model(path: Path, device: torch.device, *, mapped: bool = False) -> tup
 
     `mapped` leaves the arrays in their files, so that processes share them; what is written to them stays private.
     """
-    path = _present(path)
-    manifest = read_manifest(path)
+    with opened_model(path) as opened:
+        return fitted_model(opened, device, mapped=mapped)
+
+
+def fitted_model(opened: OpenedModel, device: torch.device, *, mapped: bool) -> tuple[Fitted, dict[str, Any]]:
+    """The model of files that were opened together; crafted or outdated ones can raise anything, and it is named."""
     try:
-        _verify(path, manifest)
-        return _read_parts(path, device, _map_writable if mapped else load_file)
-    except YinYanError:
+        return fitted_from(opened, device, mapped=mapped)
+    except StoreError:
         raise
-    except (OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise StoreError(f"the model in '{path}' cannot be read: {error!r}") from error
-
-
-def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a model directory; refuses what is no model, or of a newer format."""
-    path = _present(path)
-    file = path / _MANIFEST
-    if not file.is_file():
-        raise StoreError(f"'{path}' is not a yinyan model: it has no {_MANIFEST}")
-    try:
-        manifest: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        number, files = int(manifest["format"]), manifest["files"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"'{file}' is damaged: {error!r} (restore it from a copy, or fit again)") from error
-    if number != FORMAT or not isinstance(files, dict):
-        raise StoreError(
-            f"'{path}' has format version {number}, and this library reads version {FORMAT} "
-            f"({'upgrade yinyan' if number > FORMAT else 'fit again'}; it was written by yinyan "
-            f"{manifest.get('library', '?')}, this is {__version__})"
-        )
-    return manifest
+    except Exception as error:
+        words = str(error) if isinstance(error, YinYanError) else repr(error)
+        raise StoreError(f"the model in '{opened.path}' cannot be read: {words[:500]}") from error
 
 
 # -- writing -------------------------------------------------------------------------------------------------
@@ -156,9 +150,9 @@ def _write_manifest(folder: Path) -> None:
         (folder / name).chmod(0o666 & ~_umask())  # safetensors writes for its owner only
         flush_to_disk(folder / name)
     _save_json(
-        folder / _MANIFEST, {"format": FORMAT, "library": __version__, "torch": torch.__version__, "files": files}
+        folder / MANIFEST, {"format": FORMAT, "library": __version__, "torch": torch.__version__, "files": files}
     )
-    flush_to_disk(folder / _MANIFEST)
+    flush_to_disk(folder / MANIFEST)
     flush_to_disk(folder)
 
 
@@ -170,7 +164,7 @@ def _umask() -> int:
 
 def _swap(staging: Path, path: Path) -> None:
     """Put the new directory in the old one's place; files that are not ours move along."""
-    previous = _previous(path)
+    previous = previous_copy(path)
     if previous.exists():  # an earlier save was cut off: after its swap, or in the midst of it
         if path.exists():
             shutil.rmtree(previous)
@@ -179,11 +173,10 @@ def _swap(staging: Path, path: Path) -> None:
     if path.exists():
         ours = {entry.name for entry in staging.iterdir()}
         with suppress(StoreError):  # a damaged or outdated model may be replaced too: that is its cure
-            ours |= set(read_manifest(path)["files"])
+            ours |= set(read_manifest(path, wait=False)["files"])
         for entry in path.iterdir():
-            if entry.name not in ours:
-                copy = shutil.copytree if entry.is_dir() else shutil.copy2
-                copy(entry, staging / entry.name)
+            if entry.name not in ours and not _TEMPORARY.fullmatch(entry.name):
+                _copy_as_it_is(entry, staging / entry.name)
         path.replace(previous)
     try:
         staging.replace(path)
@@ -195,96 +188,24 @@ def _swap(staging: Path, path: Path) -> None:
     shutil.rmtree(previous, ignore_errors=True)
 
 
+def _copy_as_it_is(entry: Path, target: Path) -> None:
+    """A file, a folder, or a link, which stays one whatever it points to."""
+    if entry.is_symlink():
+        target.symlink_to(entry.readlink(), target_is_directory=entry.is_dir())
+    elif entry.is_dir():
+        shutil.copytree(entry, target, symlinks=True)
+    elif entry.is_file():
+        shutil.copy2(entry, target)
+    else:  # a pipe or a socket has no content to copy
+        target.hardlink_to(entry)
+
+
 def check_target(path: Path) -> None:
     """Refuse a place where a model must not be written."""
     if path.is_file():
         raise StoreError(f"'{path}' is a file: a model is a directory (choose another name)")
-    if path.is_dir() and any(path.iterdir()) and not (path / _MANIFEST).is_file():
+    if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
         raise StoreError(f"'{path}' holds other files and no model: choose another name, or empty it")
-
-
-# -- reading -------------------------------------------------------------------------------------------------
-
-
-def _previous(path: Path) -> Path:
-    place = path.resolve()
-    return place.with_name(f".{place.name}.previous")
-
-
-def _present(path: Path) -> Path:
-    """`path`, or the copy that a save was about to replace when it was cut off."""
-    if path.is_dir():
-        return path
-    if _previous(path).is_dir():
-        return _previous(path)
-    raise StoreError(f"there is no model directory '{path}'" + (" (it is a file)" if path.exists() else ""))
-
-
-def _verify(path: Path, manifest: dict[str, Any]) -> None:
-    for name, facts in manifest["files"].items():
-        file = path / name
-        if not file.is_file():
-            raise StoreError(f"the model in '{path}' is incomplete: {name} is missing")
-        if file.stat().st_size != facts["bytes"]:
-            size = file.stat().st_size
-            raise StoreError(f"'{file}' is truncated or altered: {size:,} bytes, expected {facts['bytes']:,}")
-        if _digest(file) != facts["sha256"]:
-            raise StoreError(f"'{file}' has been altered since it was saved (its checksum differs)")
-
-
-def _read_parts(path: Path, device: torch.device, read: Callable[[Path], Arrays]) -> tuple[Fitted, dict[str, Any]]:
-    facts = json.loads((path / "model.json").read_text(encoding="utf-8"))
-    settings = Settings().updated(read_settings(path / "settings.toml", saved=True))
-    arrays, numbers = read(path / "graph.safetensors"), read(path / "embeddings.safetensors")
-    graph = _graph(arrays, facts, Ids.from_arrow(pq.read_table(path / "ids.parquet")))
-    weights = load_file(path / "weights.safetensors")
-    model = empty_model(settings, graph)
-    # clones lie in torch's own memory, aligned as in training: products then sum in the same order
-    model.load_state_dict({name: torch.from_numpy(array).clone() for name, array in weights.items()}, assign=True)
-    history = [json.loads(line) for line in (path / "training.jsonl").read_text(encoding="utf-8").splitlines()]
-    fitted = Fitted(
-        graph=graph,
-        message_edges=arrays["message_edges"],
-        settings=settings,
-        seed=facts["seed"],
-        model=model.to(device),
-        embeddings=torch.from_numpy(numbers["embeddings"]).to(device),
-        calibration=calibration_from_dict(facts["calibration"]),
-        metrics=json.loads((path / "metrics.json").read_text(encoding="utf-8"))["validation"],
-        protocol=facts["protocol"],
-        split_text=facts["split"],
-        reasons=tuple(facts["reasons"]),
-        history=tuple(EpochRecord(**record) for record in history),
-        best_epoch=facts["best_epoch"],
-        energy=tuple(facts["energy"]),
-        seconds=facts["seconds"],
-        valid_scores=(numbers["valid_links"], numbers["valid_non_links"]),
-    )
-    return fitted, without_retired(facts["params"])
-
-
-def _map_writable(path: Path) -> Arrays:
-    return mapped_arrays(path, writable=True)[0]
-
-
-def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
-    features: Any = arrays.get("features")
-    if "feature_indptr" in arrays:
-        features = SparseFeatures(
-            arrays["feature_indptr"], arrays["feature_indices"], arrays["feature_values"], facts["num_features"]
-        )
-    encoder = facts["feature_encoder"]
-    return Graph(
-        ids=ids,
-        edges=arrays["edges"],
-        weights=arrays.get("weights"),
-        times=arrays.get("times"),
-        features=features,
-        sides=arrays.get("sides"),
-        directed=facts["directed"],
-        feature_encoder=None if encoder is None else FeatureEncoder.from_dict(encoder),
-        notes=tuple(facts["notes"]),
-    )
 
 
 def _save_arrays(path: Path, arrays: Arrays) -> None:

@@ -1,0 +1,141 @@
+"""The command that verifies a saved model: every file, its index, its change log."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from yinyan.cli import common, flags
+from yinyan.errors import StoreError
+
+if TYPE_CHECKING:
+    from yinyan.model.fitted import Fitted
+    from yinyan.store import OpenedModel
+
+__all__ = ["Checked", "check", "checked_model"]
+
+_HARMLESS = ("intact", "outdated", "not of the model")
+
+
+class Checked(NamedTuple):
+    """What was found of one file."""
+
+    file: str
+    state: str  # intact, damaged, missing, unchecked; of an index also outdated; not of the model
+    bytes: int | None
+    note: str = ""
+
+
+def check(
+    model: flags.Model,
+    *,
+    log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
+    as_json: flags.AsJson = False,
+) -> None:
+    """Verify the files of a saved model, its index and its change log."""
+    found = checked_model(model, log)
+    rows = [row._asdict() for row in found]
+    wrong = [row for row in found if row.state not in _HARMLESS]
+    if as_json:
+        common.print_json({"model": str(model), "intact": not wrong, "files": rows})
+    else:
+        common.print_rows([{**row, "bytes": "" if row["bytes"] is None else f"{row['bytes']:,}"} for row in rows],
+                          as_json=False, right=(2,))  # fmt: skip
+    if wrong:
+        names = ", ".join(dict.fromkeys(row.file for row in wrong))
+        typer.echo(f"error: '{model}' is damaged ({names}): restore it from a copy, or fit again", err=True)
+        raise typer.Exit(1)
+
+
+def checked_model(path: Path, log: Path | None = None) -> list[Checked]:
+    """A line for each file of a model directory, for what the files hold together, and for the change log."""
+    from yinyan.retrieval.index_store import INDEX_FILE
+    from yinyan.store import opened_model
+
+    if not path.is_dir():
+        raise StoreError(f"there is no model directory '{path}'" + (" (it is a file)" if path.exists() else ""))
+    try:
+        with opened_model(path, check=False) as opened:
+            manifest = Checked("manifest.json", "intact", _size(path / "manifest.json"))
+            found, fitted = _parts(opened)
+            found.insert(0, manifest)
+    except StoreError as error:
+        found, fitted = [Checked("manifest.json", "damaged", _size(path / "manifest.json"), str(error))], None
+    if (path / INDEX_FILE).exists():
+        found.append(_index(path, fitted))
+    listed = {row.file for row in found}
+    found += [
+        Checked(entry.name, "not of the model", None, "not checked")
+        for entry in sorted(path.iterdir())
+        if entry.name not in listed
+    ]
+    return found + _log(path, log)
+
+
+def _parts(opened: OpenedModel) -> tuple[list[Checked], Fitted | None]:
+    """The files that the manifest lists, and the model if it can be read."""
+    import torch
+
+    from yinyan.store import fitted_model
+
+    found: list[Checked] = []
+    for name in sorted(opened.manifest["files"]):
+        fault = opened.fault(name)
+        size = None if name in opened.missing else _size(opened.path / name)
+        state = "intact" if fault is None else "missing" if name in opened.missing else "damaged"
+        found.append(Checked(name, state, size, fault or ""))
+    if any(row.state != "intact" for row in found):
+        return found, None
+    try:
+        fitted, _ = fitted_model(opened, torch.device("cpu"), mapped=True)
+    except StoreError as error:
+        return [*found, Checked("shapes and ranges", "damaged", None, str(error))], None
+    graph = fitted.graph
+    return [
+        *found,
+        Checked("shapes and ranges", "intact", None, f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges"),
+    ], fitted
+
+
+def _index(path: Path, fitted: Fitted | None) -> Checked:
+    from yinyan.retrieval.index_store import INDEX_FILE, OutdatedIndexError, load_index
+
+    size = _size(path / INDEX_FILE)
+    if fitted is None:
+        return Checked(INDEX_FILE, "unchecked", size, "the model that it belongs to cannot be read")
+    try:
+        index = load_index(path, fitted.graph, fitted.model.decoder, fitted.embeddings)
+    except OutdatedIndexError as error:
+        return Checked(INDEX_FILE, "outdated", size, str(error))
+    except StoreError as error:
+        return Checked(INDEX_FILE, "damaged", size, str(error))
+    return Checked(INDEX_FILE, "intact", size, f"{index.metadata.kind}, {index.metadata.num_nodes:,} nodes")
+
+
+def _log(path: Path, log: Path | None) -> list[Checked]:
+    from yinyan.live import change_log
+
+    file = log or change_log.log_path(path)
+    if not file.exists():
+        return [Checked(file.name, "missing", None, f"there is no file '{file}'")] if log is not None else []
+    verify = getattr(change_log, "verify_log", _faults)
+    return [Checked(file.name, "damaged", _size(file), fault) for fault in verify(file)] or [
+        Checked(file.name, "intact", _size(file))
+    ]
+
+
+def _faults(log: Path) -> list[str]:
+    """What SQLite finds wrong with a change log; it is only read."""
+    try:
+        with closing(sqlite3.connect(f"{log.resolve().as_uri()}?mode=ro", uri=True)) as db:
+            return [str(line) for (line,) in db.execute("PRAGMA integrity_check") if line != "ok"]
+    except sqlite3.Error as error:
+        return [f"the change log '{log}' cannot be read: {error}"]
+
+
+def _size(file: Path) -> int | None:
+    return file.stat().st_size if file.is_file() else None

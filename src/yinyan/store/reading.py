@@ -1,0 +1,169 @@
+"""From the files of a model to a fitted model: nothing in them is believed before its shape and range are checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
+
+from yinyan.graph import Graph
+from yinyan.graph.features import FeatureEncoder, SparseFeatures
+from yinyan.graph.ids import Ids
+from yinyan.model.calibration import calibration_from_dict
+from yinyan.model.fitted import EpochRecord, Fitted, empty_model
+from yinyan.model.scoring import Model
+from yinyan.settings import Settings, settings_from_text, without_retired
+from yinyan.store.opening import OpenedModel
+
+__all__ = ["fitted_from"]
+
+_MOST_REPEATS = 100_000  # of steps, samples and other work that the weights do not bound
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def fitted_from(opened: OpenedModel, device: torch.device, *, mapped: bool) -> tuple[Fitted, dict[str, Any]]:
+    """The fitted model and the predictor's parameters. What does not fit together raises an error of any kind."""
+    facts = _typed(opened.json("model.json"), dict, "model.json")
+    settings = Settings().updated(settings_from_text(opened.text("settings.toml"), "settings.toml", saved=True))
+    arrays = opened.arrays("graph.safetensors", mapped=mapped)
+    numbers = opened.arrays("embeddings.safetensors", mapped=mapped)
+    weights = opened.arrays("weights.safetensors", mapped=False)
+    _check_work(settings, weights, numbers["embeddings"].shape)
+    graph = _graph(arrays, facts, _ids(opened, len(numbers["embeddings"])))
+    model = _with_weights(empty_model(settings, graph), weights)
+    _check_numbers(numbers, graph, settings)
+    history = [json.loads(line) for line in opened.text("training.jsonl").splitlines()]
+    fitted = Fitted(
+        graph=graph,
+        message_edges=_message_edges(arrays["message_edges"], graph),
+        settings=settings,
+        seed=_typed(facts["seed"], int, "seed"),
+        model=model.to(device),
+        embeddings=torch.from_numpy(numbers["embeddings"]).to(device),
+        calibration=calibration_from_dict(facts["calibration"]),
+        metrics=_numbers(opened.json("metrics.json")["validation"], "metrics.json"),
+        protocol=_typed(facts["protocol"], str, "protocol"),
+        split_text=_typed(facts["split"], str, "split"),
+        reasons=tuple(_typed(reason, str, "reasons") for reason in facts["reasons"]),
+        history=tuple(EpochRecord(**record) for record in history),
+        best_epoch=_typed(facts["best_epoch"], int, "best_epoch"),
+        energy=tuple(float(value) for value in facts["energy"]),
+        seconds=float(facts["seconds"]),
+        valid_scores=(numbers["valid_links"], numbers["valid_non_links"]),
+    )
+    return fitted, without_retired(_typed(facts["params"], dict, "params"))
+
+
+def _typed(value: Any, kind: type, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} needs to be of type {kind.__name__} (got {type(value).__name__})")
+    return value
+
+
+def _numbers(values: Mapping[str, Any], name: str) -> dict[str, float]:
+    if not all(type(value) in (int, float) for value in _typed(values, dict, name).values()):
+        raise TypeError(f"{name} needs numbers by name")
+    return dict(values)
+
+
+def _ids(opened: OpenedModel, count: int) -> Ids:
+    held = pq.ParquetFile(opened.file("ids.parquet"))
+    if held.metadata.num_rows != count:  # seen before they are read: a few bytes can stand for many rows
+        raise ValueError(f"ids.parquet has {held.metadata.num_rows:,} ids, and there are {count:,} embeddings")
+    ids = Ids.from_arrow(held.read())
+    if len(ids) != count:
+        raise ValueError(f"ids.parquet has {len(ids):,} ids, and there are {count:,} embeddings")
+    return ids
+
+
+def _check_work(settings: Settings, weights: Arrays, embeddings: tuple[int, ...]) -> None:
+    """Refuse settings that no model with these weights can have, before anything is built of them."""
+    widest = max(size for shape in (embeddings, *(array.shape for array in weights.values())) for size in shape)
+    bounds = {"num_layers": len(weights), "hidden_size": widest}
+    if settings.decoder.kind == "hadamard":  # others have neither
+        bounds |= {"depth": len(weights)} | ({"width": widest} if settings.decoder.depth > 1 else {})
+    for group in (settings.encoder, settings.decoder, settings.training):
+        for field in dataclasses.fields(group):
+            value, most = getattr(group, field.name), bounds.get(field.name, _limit(field.name))
+            if type(value) is int and value > most:
+                raise ValueError(f"{field.name} = {value:,} does not fit the weights (at most {most:,})")
+
+
+def _limit(name: str) -> int:
+    return _MOST_REPEATS if name in ("num_steps", "num_negatives", "sign_hops", "inference_samples") else 1 << 40
+
+
+def _with_weights(model: Model, weights: Arrays) -> Model:
+    expected = model.state_dict()
+    if expected.keys() != weights.keys():
+        odd = sorted(expected.keys() ^ weights.keys())[0]
+        raise ValueError(f"weights.safetensors and the settings differ in {odd!r}")
+    made = {}
+    for name, wanted in expected.items():
+        # clones lie in torch's own memory, aligned as in training: products then sum in the same order
+        given = torch.from_numpy(weights[name]).clone()
+        if given.shape != wanted.shape or given.dtype != wanted.dtype:
+            raise ValueError(
+                f"{name!r} is {given.dtype} of shape {tuple(given.shape)}, expected {wanted.dtype} of shape "
+                f"{tuple(wanted.shape)}"
+            )
+        if given.is_floating_point() and not given.isfinite().all():
+            raise ValueError(f"{name!r} holds NaN or infinity")
+        made[name] = given
+    model.load_state_dict(made, assign=True)
+    return model
+
+
+def _check_numbers(numbers: Arrays, graph: Graph, settings: Settings) -> None:
+    columns = settings.encoder.hidden_size + (3 * size + 1 if (size := settings.encoder.sketch_size) else 0)
+    embeddings = numbers["embeddings"]
+    if embeddings.dtype != np.float32 or embeddings.shape != (graph.num_nodes, columns):
+        raise ValueError(
+            f"embeddings are {embeddings.dtype} of shape {embeddings.shape}, expected float32 of shape "
+            f"{(graph.num_nodes, columns)}"
+        )
+    for name in ("embeddings", "valid_links", "valid_non_links"):
+        if numbers[name].dtype != np.float32 or not np.isfinite(numbers[name]).all():
+            raise ValueError(f"{name!r} needs to be finite and float32")
+        if name != "embeddings" and numbers[name].ndim != 1:
+            raise ValueError(f"{name!r} needs one dimension (got the shape {numbers[name].shape})")
+
+
+def _message_edges(edges: NDArray[Any], graph: Graph) -> NDArray[np.int64]:
+    if edges.dtype != np.int64 or edges.ndim != 1:
+        raise ValueError(f"'message_edges' needs to be int64 of one dimension (got {edges.dtype}, {edges.shape})")
+    if edges.size and not 0 <= edges.min() <= edges.max() < graph.num_edges:
+        raise ValueError(f"'message_edges' needs numbers between 0 and {graph.num_edges - 1:,}")
+    return edges
+
+
+def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
+    features: Any = arrays.get("features")
+    if "feature_indptr" in arrays:
+        columns = _typed(facts["num_features"], int, "num_features")
+        if columns > 1 << 31:
+            raise ValueError(f"num_features = {columns:,} is more than any model has")
+        features = SparseFeatures(
+            arrays["feature_indptr"], arrays["feature_indices"], arrays["feature_values"], columns
+        )
+    elif features is not None and features.ndim != 2:
+        raise ValueError(f"'features' needs two dimensions (got the shape {features.shape})")
+    encoder = facts["feature_encoder"]
+    return Graph(
+        ids=ids,
+        edges=arrays["edges"],
+        weights=arrays.get("weights"),
+        times=arrays.get("times"),
+        features=features,
+        sides=arrays.get("sides"),
+        directed=_typed(facts["directed"], bool, "directed"),
+        feature_encoder=None if encoder is None else FeatureEncoder.from_dict(encoder),
+        notes=tuple(_typed(note, str, "notes") for note in facts["notes"]),
+    )
