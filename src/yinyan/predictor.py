@@ -668,7 +668,7 @@ class LinkPredictor:
         >>> len(model.energy_trace(3))
         4
         """
-        encoder, features, messages, seed = self._questions.evidence()
+        encoder, features, messages, seed, _ = self._questions.evidence()
         negatives = Streams.fresh(seed, "inference/0", messages.pairs.device)
         return encoder.energy_trace(EncoderInput(features, messages, negatives), num_steps)
 

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from yinyan.graph.features import stacked_features
 from yinyan.graph.ids import Id
 from yinyan.live.finder import IndexFinder
 from yinyan.live.names import Labels
@@ -21,6 +22,7 @@ from yinyan.live.new_nodes import Inputs, with_table
 from yinyan.live.renewal import messages_of
 from yinyan.live.search import Search
 from yinyan.live.structure import Structure
+from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted, our_encoder
 from yinyan.model.tensors import feature_tensor
 from yinyan.retrieval.exact import Excluded, TopK
@@ -44,6 +46,14 @@ class Served:
     labels: Labels | None
     search: Search
     finder: IndexFinder
+
+    @functools.cached_property
+    def base(self) -> Tensor | None:
+        """(n, hidden) f of the nodes that the model was saved with, where a row of it follows from its own inputs."""
+        base = self.fitted.encoder.base
+        if not base.is_row_wise:
+            return None
+        return base.of_rows(feature_tensor(self.fitted.graph.features, torch.device("cpu")), base.table)
 
 
 class LiveState(AnswerState):
@@ -101,7 +111,18 @@ class LiveState(AnswerState):
         fitted = self.served.fitted
         encoder = our_encoder(with_table(fitted.model, self.inputs.table))
         features = feature_tensor(self.inputs.all_features(), torch.device("cpu"))
-        return Evidence(encoder, features, messages_of(fitted, self.structure), fitted.seed)
+        return Evidence(encoder, features, messages_of(fitted, self.structure), fitted.seed, self._base(encoder))
+
+    def _base(self, encoder: Encoder) -> Tensor | None:
+        """(n, hidden) f of now: of nodes that are new, beside those of the model."""
+        known, first = self.served.base, self.served.fitted.graph.num_nodes
+        if known is None or self.num_nodes == first:
+            return known
+        features, table = stacked_features(self.inputs.features[1:]), encoder.base.table
+        new = encoder.base.of_rows(
+            feature_tensor(features, torch.device("cpu")), None if table is None else table[first:]
+        )
+        return torch.cat([known, new])
 
 
 def served_model(
