@@ -413,13 +413,13 @@ class LinkPredictor:
         kind
             The kind of index; 'auto' chooses by the size of the graph and the decoder.
         recall
-            The least share of the exact `k` best that it has to find.
+            The least share of the exact best partners that it has to find: of `k`, and of 1, 10, 20, 50 and 100.
         milliseconds
             The most time per node.
         megabytes
             The most memory beside the embeddings.
         k
-            The number of partners that recall is measured for.
+            A number of partners that recall is measured for, beside the usual ones.
         seed
             Draws the sample that recall is measured on.
         tell

@@ -15,18 +15,20 @@ from yinyan.errors import StoreError
 from yinyan.files import atomic_path
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
+from yinyan.retrieval.efforts import Effort, Efforts
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import Index
 from yinyan.retrieval.lists import Lists
-from yinyan.retrieval.metadata import IndexMetadata, fingerprint
-from yinyan.retrieval.probing import Effort, Probing
+from yinyan.retrieval.metadata import IndexMetadata, fingerprint, read_metadata
+from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.store.mapping import mapped_arrays
 
 __all__ = ["INDEX_FILE", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
-_FORMAT = 2
+_FORMAT = 3
+_READ = (2, 3)  # version 2 promised its recall for one k
 _NAMES = ("weights", "centres", "spreads", "lows", "steps", "codes", "rows", "starts")
 _IN_MEMORY = ("weights", "centres", "spreads", "lows", "steps")  # small, and torch reads them
 
@@ -51,12 +53,12 @@ def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor)
         arrays: dict[str, Any] = {name: mapped[name].copy() if name in _IN_MEMORY else mapped[name] for name in _NAMES}
         facts = json.loads(said["index"])
         number = facts.pop("format")
-        metadata = IndexMetadata(**facts) if number == _FORMAT else None
+        metadata = read_metadata(facts) if number in _READ else None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"'{file}' is damaged: {error!r} (build the index again)") from error
     if metadata is None:
         raise StoreError(
-            f"'{file}' has format version {number}, and this library reads version {_FORMAT}: build it again"
+            f"'{file}' has format version {number}, and this library reads versions 2 and 3: build it again"
         )
     y = embeddings.detach().cpu()
     if metadata.fingerprint != fingerprint(decoder, y):
@@ -65,7 +67,8 @@ def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor)
         )
     search: ExactSearch | Probing = ExactSearch(decoder)
     if metadata.effort is not None:
-        search = Probing(decoder, Lists(**arrays), Effort(**metadata.effort))
+        efforts = Efforts({at.k: Effort(**at.effort) for at in metadata.per_k})
+        search = Probing(decoder, Lists(**arrays), efforts)
     return Index(graph, decoder, Snapshot.of(y), search, metadata)
 
 
