@@ -252,8 +252,9 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+app.command(cls=serve.FromEnvironment)(serve.serve)
 for _command in (
-    *(serve.serve, serve.serve_demo, serve.keys),
+    *(serve.serve_demo, serve.keys),
     *(index_commands.index, index_commands.best_links),
     *(research.audit, research.reproduce, research.methods, research.datasets),
     settings_list.settings,

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,6 +17,8 @@ from yinyan.live.live_state import LiveState, Served
 from yinyan.live.new_nodes import Inputs
 from yinyan.live.renewal import Renewal, renewal_for
 from yinyan.live.structure import Change, ConflictError, Effect, Structure, planned
+from yinyan.progress import stage
+from yinyan.text import counted
 
 __all__ = ["Keeper", "Made"]
 
@@ -57,8 +60,12 @@ class Keeper:
         read_only: bool = False,
         follow: bool = False,
         carry_over: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`follow` looks for changes of other processes; `carry_over` keeps a log when the model is another one."""
+        """`follow` looks for changes of other processes; `carry_over` keeps a log when the model is another one.
+
+        `tell` is called with lines about the start.
+        """
         self._load, self._log = load, log
         self._read_only, self._follow = read_only, follow
         self.carry_over = carry_over
@@ -67,7 +74,9 @@ class Keeper:
         self.failure: str | None = None  # why the embeddings no longer follow the log
         served = load()
         log.bind(served.fingerprint, carry_over=carry_over)
-        self._now = self._opened(served)
+        count = log.last()
+        with stage(tell, f"replaying {counted(count, 'change')}") if count else nullcontext():
+            self._now = self._opened(served)
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._thread.start()
 

@@ -25,6 +25,7 @@ from yinyan.live.structure import Structure
 from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted, our_encoder
 from yinyan.model.tensors import feature_tensor
+from yinyan.progress import stage
 from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.snapshot import Snapshot
@@ -126,13 +127,17 @@ class LiveState(AnswerState):
 
 
 def served_model(
-    path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[[Fitted], IndexFinder]
+    path: Path,
+    read_labels: Callable[[Fitted], Labels | None],
+    finder: Callable[[Fitted], IndexFinder],
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Served:
     """Read a model, mapped from its files, and make what serving needs."""
     fingerprint = model_fingerprint(path)
-    fitted, _ = load_model(path, torch.device("cpu"), mapped=True)
+    with stage(tell, f"reading the model '{path}'"):
+        fitted, _ = load_model(path, torch.device("cpu"), mapped=True)
     if model_fingerprint(path) != fingerprint:  # another model was put in its place meanwhile
-        return served_model(path, read_labels, finder)
+        return served_model(path, read_labels, finder, tell)
     labels = read_labels(fitted)
     search = Search(fitted.graph.ids, None if labels is None else labels.texts)
     return Served(path, fitted, fingerprint, labels, search, finder(fitted))

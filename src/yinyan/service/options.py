@@ -47,6 +47,7 @@ class Options:
     label_column: str | None = None
     id_column: str | None = None
     index: str = "auto"
+    recall: float | None = None  # of the index; as that of a saved one, or 0.98, if not named
     access_log: Path | None = None  # file of JSON lines; standard error if not named
     shared: Path | None = None  # folder of the processes' counters
     limits: Limits = Limits()
