@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -244,3 +245,33 @@ class TestJsonLines:
     def test_a_place_that_cannot_be_written_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(StoreError, match=r"cannot write .*its folder does not exist"):
             JsonLines(tmp_path / "absent" / "log.jsonl")({"loss": 0.5}, 1)
+
+
+class TestStages:
+    def test_the_beginning_and_the_seconds_are_told(self) -> None:
+        said: list[str] = []
+        with progress.stage(said.append, "reading"):
+            assert said == ["reading"]
+        assert len(said) == 2 and re.fullmatch(r"reading took \d+\.\d s", said[1])
+
+    def test_no_stretch_is_silent(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A service printed nothing for 82 seconds, and ended."""
+        monkeypatch.setattr(progress, "_LINE_SECONDS", 0.01)
+        said: list[str] = []
+        heard = threading.Event()
+
+        def tell(text: str) -> None:
+            said.append(text)
+            if "128 cells" in text:
+                heard.set()
+
+        with progress.stage(tell, "building an index") as detail:
+            detail("128 cells")
+            assert heard.wait(20)
+        assert any(re.fullmatch(r"still building an index, .+: 128 cells", text) for text in said)
+
+    def test_what_failed_has_not_taken_its_time(self) -> None:
+        said: list[str] = []
+        with pytest.raises(StoreError), progress.stage(said.append, "reading"):
+            raise StoreError("nothing there")
+        assert said == ["reading"]

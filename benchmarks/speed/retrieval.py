@@ -29,7 +29,8 @@ from lib import common
 from lib.retrieval_peers import Peer, faiss_lists, pyg_approximate, pyg_flat, torch_loop
 from lib.trained import Trained, trained
 from yinyan import Graph
-from yinyan.retrieval.budgets import Budget, ladder, recall_of
+from yinyan.retrieval.budgets import Budget, recall_of
+from yinyan.retrieval.efforts import Efforts, ladder
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import Index, build_index
 from yinyan.retrieval.index_store import load_index
@@ -181,8 +182,8 @@ def curve(index: Index, rows: Snapshot, asked: np.ndarray, truth: Sequence[Any])
     if not isinstance(search, Probing):
         return []
     drawn = []
-    for effort in ladder(len(search.lists.centres), linear=is_linear(index.decoder)):
-        tried, times = search.with_effort(effort), common.Times()
+    for effort in ladder(len(search.lists.centres), K, linear=is_linear(index.decoder)):
+        tried, times = search.with_efforts(Efforts({K: effort})), common.Times()
         times.run({"search": lambda tried=tried: tried.top_k(rows, asked, K)}, 2, warm_up=0)
         recall = recall_of(tried.top_k(rows, asked, K), truth)
         drawn.append(

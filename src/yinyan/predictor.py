@@ -413,13 +413,13 @@ class LinkPredictor:
         kind
             The kind of index; 'auto' chooses by the size of the graph and the decoder.
         recall
-            The least share of the exact `k` best that it has to find.
+            The least share of the exact best partners that it has to find: of `k`, and of 1, 10, 20, 50 and 100.
         milliseconds
             The most time per node.
         megabytes
             The most memory beside the embeddings.
         k
-            The number of partners that recall is measured for.
+            A number of partners that recall is measured for, beside the usual ones.
         seed
             Draws the sample that recall is measured on.
         tell
@@ -668,7 +668,7 @@ class LinkPredictor:
         >>> len(model.energy_trace(3))
         4
         """
-        encoder, features, messages, seed = self._questions.evidence()
+        encoder, features, messages, seed, _ = self._questions.evidence()
         negatives = Streams.fresh(seed, "inference/0", messages.pairs.device)
         return encoder.energy_trace(EncoderInput(features, messages, negatives), num_steps)
 

@@ -6,6 +6,7 @@ import itertools
 import json
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -16,11 +17,34 @@ from typing import TextIO
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import exclusive, remove_abandoned, write_error
 
-__all__ = ["Checkpoints", "JsonLines", "Progress", "interruptible", "make_folder", "show_progress"]
+__all__ = ["Checkpoints", "JsonLines", "Progress", "interruptible", "make_folder", "show_progress", "stage"]
 
 _LINE_SECONDS = 5.0  # between plain lines
 _GAP = "   "  # between the figures of a line
 _BAR = 12  # cells of the bar: figures fit beside it on a terminal of 80 columns
+
+
+@contextmanager
+def stage(tell: Callable[[str], None], what: str) -> Iterator[Callable[[str], None]]:
+    """Report work of unknown length: what it is, every few seconds that it goes on, and the seconds that it took.
+
+    The function that it yields takes details; the latest of them is in the lines between.
+    """
+    begun, over, latest = time.monotonic(), threading.Event(), [""]
+
+    def remind() -> None:
+        while not over.wait(_LINE_SECONDS):
+            tell(f"still {what}, {_duration(time.monotonic() - begun)}" + (f": {latest[0]}" if latest[0] else ""))
+
+    tell(what)
+    reminder = threading.Thread(target=remind, name="stage", daemon=True)
+    reminder.start()
+    try:
+        yield lambda text: latest.__setitem__(0, text)
+    finally:
+        over.set()
+        reminder.join()
+    tell(f"{what} took {time.monotonic() - begun:.1f} s")
 
 
 class Progress:

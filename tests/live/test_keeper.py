@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from serving_tools import tiny_predictor, two_rings
 from yinyan import Graph, LinkPredictor
@@ -102,6 +103,25 @@ def test_a_new_node_is_embedded_as_the_predictor_would(tmp_path: Path) -> None:
             make(room, {"kind": "add_nodes", "nodes": [node]})
         with pytest.raises(InputError, match="shape"):
             make(room, {"kind": "add_nodes", "nodes": [{"id": "other", "features": [1.0]}]})
+    finally:
+        room.close()
+
+
+def test_an_explanation_after_a_change_computes_the_inputs_of_new_nodes_alone(tmp_path: Path) -> None:
+    features = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    predictor = tiny_predictor(encoder={"inputs": "both"}).fit(Graph.from_arrays(two_rings(), features=features))
+    predictor.save(tmp_path / "model")
+    room = opened(tmp_path / "model")
+    try:
+        explain(room.now, [(0, 9)])
+        kept = room.now.served.base
+        make(room, {"kind": "add_nodes", "nodes": [{"id": "new", "features": [0.5] * 5, "neighbours": [3, 4]}]})
+        encoder, given, messages, _, f = room.now.evidence()
+        assert kept is not None and f is not None and room.now.served.base is kept
+        assert torch.equal(f[:40], kept)
+        with torch.no_grad():
+            wanted = encoder.base(given, encoder.terms(messages, None))
+        torch.testing.assert_close(f, wanted, atol=1e-6, rtol=1e-5)
     finally:
         room.close()
 

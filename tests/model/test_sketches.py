@@ -103,8 +103,9 @@ class TestGates:
         touched = (pairs == 3).any(1)
         ends = torch.cat([pairs[touched], pairs[touched].flip(1)])
         for gates, left in ((torch.ones(len(ends)), pairs), (torch.zeros(len(ends)), pairs[~touched])):
-            gated = sketches.gated(graph(), ends[:, 0], ends[:, 1], gates)
-            torch.testing.assert_close(gated, sketches.of(graph(left)), atol=1e-5, rtol=1e-5)
+            for some in (torch.tensor([3, 7]), torch.tensor([12]), torch.tensor([5, 3, NODES - 1])):
+                gated = sketches.gated(graph(), some, ends[:, 0], ends[:, 1])(gates)
+                torch.testing.assert_close(gated, sketches.of(graph(left))[some], atol=1e-5, rtol=1e-5)
 
 
 class TestHadamardWithSketches(DecoderContract):

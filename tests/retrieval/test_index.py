@@ -16,7 +16,7 @@ from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder, build_decoder
 from yinyan.native import retrieval_kernels
-from yinyan.retrieval import budgets, exact
+from yinyan.retrieval import efforts, exact
 from yinyan.retrieval import index as index_module
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.exact import ExactSearch
@@ -134,7 +134,9 @@ class TestBudgets:
 
     def test_time_and_size_at_most(self) -> None:
         assert self.build(recall=None, milliseconds=1e4).metadata.recall >= 0.99
-        with pytest.raises(SettingsError, match="no effort reaches a recall of 1 and takes 1e-06 ms per source"):
+        with pytest.raises(
+            SettingsError, match="no effort reaches a recall of 1 at k = 10 and takes 1e-06 ms per source"
+        ):
             self.build(recall=1.0, milliseconds=1e-6)
         with pytest.raises(SettingsError, match="raise 'megabytes'"):
             self.build(megabytes=0.01)
@@ -145,12 +147,12 @@ class TestBudgets:
     def little(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """`auto` builds lists of small graphs too, and no effort that it tries finds much."""
         monkeypatch.setattr(index_module, "_EXACT_BELOW", 100)
-        monkeypatch.setattr(budgets, "_MOST_CANDIDATES", 200)
+        monkeypatch.setattr(efforts, "_MOST_CANDIDATES", 50)
 
     @pytest.mark.usefixtures("little")
     def test_auto_is_exact_where_no_effort_reaches_the_recall(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(
-            SettingsError, match=r"no effort reaches a recall of 1: .* 0\.\d+, at .* or use kind 'exact'"
+            SettingsError, match=r"no effort reaches a recall of 1 at k = 10: .* 0\.\d+, at .* or use kind 'exact'"
         ):
             self.build("mips", recall=1.0)
         monkeypatch.setattr(index_module, "_EXACT_WORTH", 1e9)
@@ -169,7 +171,7 @@ class TestBudgets:
         monkeypatch.setattr(index_module, "_EXACT_WORTH", 0)
         index = self.build("auto", recall=1.0)
         assert index.metadata.kind == "mips" and 0 < index.metadata.recall < 1
-        assert "; no effort reaches a recall of 1: " in str(index.metadata)
+        assert "; no effort reaches a recall of 1 at k = 10: " in str(index.metadata)
         assert index.metadata.promised_recall is None and index.advice is None
         assert len(index.top_k([5], 10)[0].rows) == 10
         index.save(tmp_path)

@@ -142,7 +142,7 @@ def test_a_service_starts_although_no_effort_reaches_the_recall(tmp_path: Path, 
     assert len(answer["results"][0]["recommendations"]) == 7
     note = service.client.get("/v1/model").json()["index"]["note"]
     printed = service.errors.read_text()
-    assert "no effort reaches a recall of 0.98: the best recall tried was 0." in note and note in printed
+    assert "no effort reaches a recall of 0.98 at k = 100: the best recall tried was 0." in note and note in printed
     assert printed.splitlines()[-1].endswith(f" at http://127.0.0.1:{service.port}")  # said when the port is open
 
 

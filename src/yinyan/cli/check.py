@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -117,24 +115,14 @@ def _index(path: Path, fitted: Fitted | None) -> Checked:
 
 
 def _log(path: Path, log: Path | None) -> list[Checked]:
-    from yinyan.live import change_log
+    from yinyan.live.change_log import log_path, verify_log
 
-    file = log or change_log.log_path(path)
+    file = log or log_path(path)
     if not file.exists():
         return [Checked(file.name, "missing", None, f"there is no file '{file}'")] if log is not None else []
-    verify = getattr(change_log, "verify_log", _faults)
-    return [Checked(file.name, "damaged", _size(file), fault) for fault in verify(file)] or [
+    return [Checked(file.name, "damaged", _size(file), fault) for fault in verify_log(file)] or [
         Checked(file.name, "intact", _size(file))
     ]
-
-
-def _faults(log: Path) -> list[str]:
-    """What SQLite finds wrong with a change log; it is only read."""
-    try:
-        with closing(sqlite3.connect(f"{log.resolve().as_uri()}?mode=ro", uri=True)) as db:
-            return [str(line) for (line,) in db.execute("PRAGMA integrity_check") if line != "ok"]
-    except sqlite3.Error as error:
-        return [f"the change log '{log}' cannot be read: {error}"]
 
 
 def _size(file: Path) -> int | None:

@@ -252,8 +252,9 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
         raise typer.Exit(1)
 
 
+app.command(cls=serve.FromEnvironment)(serve.serve)
 for _command in (
-    *(serve.serve, serve.serve_demo, serve.keys, log_commands.compact),
+    *(serve.serve_demo, serve.keys, log_commands.compact),
     *(index_commands.index, index_commands.best_links, check.check),
     *(research.audit, research.reproduce, research.methods, research.datasets),
     settings_list.settings,

@@ -24,7 +24,10 @@ def index(
     megabytes: Annotated[
         float | None, typer.Option(help="maximum size in MB, without the embeddings (default: no limit)")
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="number of links per node for which recall is measured")] = 100,
+    k: Annotated[
+        int,
+        typer.Option("-k", help="links per node that recall is measured for, beside 1, 10, 20, 50, 100"),
+    ] = 100,
     seed: flags.Seed = 0,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,

@@ -10,12 +10,23 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from yinyan.cli import common, flags
 from yinyan.errors import MissingExtraError
 from yinyan.progress import make_folder, show_progress
 
-__all__ = ["keys", "serve", "serve_demo"]
+__all__ = ["FromEnvironment", "keys", "serve", "serve_demo"]
+
+
+class FromEnvironment(TyperCommand):
+    """A command each of whose options may be set in the environment: --at-once by YINYAN_AT_ONCE."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        for parameter in self.params:
+            if parameter.opts[0].startswith("--"):
+                parameter.envvar = f"YINYAN_{str(parameter.name).upper()}"
 
 
 def serve(
@@ -43,6 +54,9 @@ def serve(
     label_column: Annotated[str | None, typer.Option(help="column of labels in --labels (default: guessed)")] = None,
     id_column: Annotated[str | None, typer.Option(help="column of ids in --labels (default: guessed)")] = None,
     index: Annotated[str, typer.Option(help="kind of index: auto, exact, mips or flashlight")] = "auto",
+    recall: Annotated[
+        float | None, typer.Option(help="target recall of the index (default: 0.98, or as saved)", min=0.01, max=1.0)
+    ] = None,
     at_once: Annotated[int, typer.Option(help="maximum number of simultaneous queries per process", min=1)] = 2,
     seconds: Annotated[float, typer.Option(help="maximum seconds per query", min=0.1)] = 20.0,
     proxy: Annotated[
@@ -52,7 +66,10 @@ def serve(
         Path | None, typer.Option(help="access log, a file of JSON lines (default: standard error)")
     ] = None,
 ) -> None:
-    """Serve a model over HTTP, with updates of the graph and the explorer."""
+    """Serve a model over HTTP, with updates of the graph and the explorer.
+
+    Every option can be set in the environment.
+    """
     Limits, Options, run = _service()  # noqa: N806
 
     options = Options(
@@ -70,6 +87,7 @@ def serve(
         id_column=id_column,
         index=index,
         proxy=proxy,
+        recall=recall,
         access_log=access_log,
         limits=Limits(at_once=at_once, seconds=seconds),
     )

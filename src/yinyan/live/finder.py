@@ -14,8 +14,11 @@ from torch import Tensor
 
 from yinyan.errors import SettingsError, StoreError
 from yinyan.model.fitted import Fitted
+from yinyan.progress import stage
+from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.index import KINDS, FoundState, Index, build_index
 from yinyan.retrieval.index_store import INDEX_FILE, load_index
+from yinyan.retrieval.metadata import IndexMetadata
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["IndexFinder", "finder_for"]
@@ -28,31 +31,69 @@ _MOVED = 0.01  # share of a row's length: a row that moved by less is found in t
 _CHURN = 0.1  # share of rows that changed since the build, from which on the index is built again
 
 
-def finder_for(fitted: Fitted, kind: str, places: list[Path]) -> IndexFinder:
-    """An index of this kind: the first that lies in one of the folders and fits the model, or a new one.
+def finder_for(
+    fitted: Fitted,
+    kind: str,
+    places: list[Path],
+    *,
+    recall: float | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> IndexFinder:
+    """An index of this kind and recall: the first that lies in one of the folders and fits the model, or a new one.
 
-    A new one is left in the last folder, for the other processes of the service.
+    A new one is kept in the first folder that can be written to, for the next start and for other processes.
     """
     if kind not in KINDS:
         raise SettingsError(f"'index' needs to be one of {', '.join(KINDS)} (got {kind!r})")
+    budget = Budget() if recall is None else Budget(recall=recall)
     decoder, y = fitted.model.decoder, fitted.embeddings
 
-    def build(embeddings: Any) -> Index:
-        return build_index(fitted.graph, decoder, embeddings, kind=kind)
+    def build(embeddings: Any, say: Callable[[str], None] = lambda text: None) -> Index:
+        return build_index(fitted.graph, decoder, embeddings, kind=kind, budget=budget, tell=say)
 
-    for folder in places:
-        if (folder / INDEX_FILE).is_file() and kind != "exact":
+    for folder in places if kind != "exact" else []:
+        if (folder / INDEX_FILE).is_file():
             try:
                 found = load_index(folder, fitted.graph, decoder, y)
             except StoreError as error:
                 _log.warning("the saved index is not used: %s", error)
                 continue
-            if kind in ("auto", found.metadata.kind):
+            unfit = _unfit(found.metadata, kind, recall)
+            if unfit is None:
+                tell(f"the index in '{folder / INDEX_FILE}' is used")
                 return IndexFinder(found, build)
-    made = build(y)
-    if len(places) > 1:
-        made.save(places[-1])
+            tell(f"the index in '{folder / INDEX_FILE}' is not used: {unfit}")
+    with stage(tell, f"building an index (kind {kind}, recall {budget.recall:g})") as say:
+        made = build(y, say)
+    if (
+        made.metadata.effort is not None or made.metadata.note is not None
+    ):  # others are made as quickly as they are read
+        tell(_kept(made, places))
     return IndexFinder(made, build)
+
+
+def _unfit(found: IndexMetadata, kind: str, recall: float | None) -> str | None:
+    """Why a saved index is not the one that is asked for."""
+    if kind not in ("auto", found.kind):
+        return f"its kind is {found.kind}, and {kind} was asked for"
+    if recall is not None and found.asked_recall != recall:
+        return f"it was built for a recall of {found.asked_recall}, and {recall:g} was asked for"
+    if len(found.per_k) == 1:
+        return f"it is of an earlier version, which measured recall for k = {found.k} only"
+    return None
+
+
+def _kept(made: Index, places: list[Path]) -> str:
+    """Save an index in the first folder that takes it, and say where."""
+    reasons = []
+    for folder in places:
+        try:
+            made.save(folder)
+        except StoreError as error:
+            reasons.append(str(error))
+            continue
+        return f"the index is kept in '{folder / INDEX_FILE}': the next start reads it"
+    return f"the index is not kept, and the next start builds it again: {'; '.join(reasons) or 'no folder was given'}"
 
 
 class IndexFinder:

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ from yinyan.live.live_state import LiveState, Served
 from yinyan.live.planning import Draft
 from yinyan.live.refresh import Refresher
 from yinyan.live.structure import Change, ConflictError
+from yinyan.progress import stage
+from yinyan.text import counted
 
 __all__ = ["Keeper", "Made"]
 
@@ -56,9 +59,15 @@ class Keeper:
     """
 
     def __init__(
-        self, load: Callable[[], Served], log: ChangeLog, *, read_only: bool = False, carry_over: bool = False
+        self,
+        load: Callable[[], Served],
+        log: ChangeLog,
+        *,
+        read_only: bool = False,
+        carry_over: bool = False,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`carry_over` keeps a log when the model is another one."""
+        """`carry_over` keeps a log when the model is another one; `tell` is called with lines about the start."""
         self._load, self._log = load, log
         self._read_only = read_only
         self.carry_over = carry_over
@@ -71,7 +80,9 @@ class Keeper:
         self._looked_at = 0  # the version at which the size of the log was last looked at
         served = load()
         log.bind(served.fingerprint, directed=served.fitted.graph.directed, carry_over=carry_over)
-        self._course = self._opened(served)
+        count = log.last()
+        with stage(tell, f"replaying {counted(count, 'change')}") if count else nullcontext():
+            self._course = self._opened(served)
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
         self._thread.start()
 

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from yinyan.graph.features import stacked_features
 from yinyan.graph.ids import Id
 from yinyan.live.finder import IndexFinder
 from yinyan.live.names import Labels
@@ -22,8 +23,10 @@ from yinyan.live.new_nodes import Inputs, with_table
 from yinyan.live.renewal import messages_of
 from yinyan.live.search import Search
 from yinyan.live.structure import Structure
+from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted, our_encoder
 from yinyan.model.tensors import feature_tensor
+from yinyan.progress import stage
 from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.index import FoundState
 from yinyan.retrieval.questions import Questions
@@ -45,6 +48,14 @@ class Served:
     labels: Labels | None
     search: Search
     finder: IndexFinder
+
+    @functools.cached_property
+    def base(self) -> Tensor | None:
+        """(n, hidden) f of the nodes that the model was saved with, where a row of it follows from its own inputs."""
+        base = self.fitted.encoder.base
+        if not base.is_row_wise:
+            return None
+        return base.of_rows(feature_tensor(self.fitted.graph.features, torch.device("cpu")), base.table)
 
 
 class Measured(NamedTuple):
@@ -124,14 +135,31 @@ class LiveState(AnswerState):
         fitted = self.served.fitted
         encoder = our_encoder(with_table(fitted.model, self.inputs.table))
         features = feature_tensor(self.inputs.all_features(), torch.device("cpu"))
-        return Evidence(encoder, features, messages_of(fitted, self.structure), fitted.seed)
+        return Evidence(encoder, features, messages_of(fitted, self.structure), fitted.seed, self._base(encoder))
+
+    def _base(self, encoder: Encoder) -> Tensor | None:
+        """(n, hidden) f of now: of nodes that are new, beside those of the model."""
+        known, first = self.served.base, self.served.fitted.graph.num_nodes
+        if known is None or self.num_nodes == first:
+            return known
+        features, table = stacked_features(self.inputs.features.listed()[1:]), encoder.base.table
+        new = encoder.base.of_rows(
+            feature_tensor(features, torch.device("cpu")), None if table is None else table[first:]
+        )
+        return torch.cat([known, new])
 
 
 def served_model(
-    path: Path, read_labels: Callable[[Fitted], Labels | None], finder: Callable[[Fitted], IndexFinder]
+    path: Path,
+    read_labels: Callable[[Fitted], Labels | None],
+    finder: Callable[[Fitted], IndexFinder],
+    tell: Callable[[str], None] = lambda text: None,
 ) -> Served:
     """Read a model, mapped from its files, and make what serving needs."""
-    with opened_model(path) as opened:  # one save, whatever is saved meanwhile
+    with (
+        stage(tell, f"reading the model '{path}'"),
+        opened_model(path) as opened,
+    ):  # one save, whatever is saved meanwhile
         fingerprint = _fingerprint_of(opened.manifest)
         fitted, _ = fitted_model(opened, torch.device("cpu"), mapped=True)
     labels = read_labels(fitted)

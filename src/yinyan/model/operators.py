@@ -158,6 +158,13 @@ class EdgeStructure:
         nodes = torch.arange(self.num_nodes, device=self.indptr.device)
         return torch.repeat_interleave(nodes, self.indptr.diff())
 
+    def of_rows(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """(len(rows) + 1,) where the entries of each of some rows begin, and (·,) their columns."""
+        starts, counts = self.indptr[rows].long(), self.indptr[rows + 1].long() - self.indptr[rows].long()
+        ends = F.pad(counts.cumsum(0), (1, 0))
+        places = torch.arange(int(ends[-1]), device=rows.device) + torch.repeat_interleave(starts - ends[:-1], counts)
+        return ends.to(self.indptr.dtype), self.columns[places]
+
     def degrees(self, pair_weights: Tensor | None = None, hidden: Tensor | None = None) -> Tensor:
         """(n,) sums of the weights of each node's pairs, or their number; `hidden` (m,) pairs count nothing."""
         if hidden is None and pair_weights is None:

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from yinyan.model.messages import MessageGraph
-from yinyan.model.operators import SymmetricOperator, inverse_or_zero
+from yinyan.model.operators import EdgeStructure, SymmetricOperator, csr_product, inverse_or_zero
 from yinyan.randomness import hashed
 
-__all__ = ["NUM_ESTIMATES", "SharedStructure", "Sketches", "sketch_width"]
+__all__ = ["NUM_ESTIMATES", "GatedSketches", "SharedStructure", "Sketches", "sketch_width"]
 
 _SEED = 20_240_817  # of the signs: fixed, so that a stored sketch can be continued
 _BLOCKS = 3  # neighbours, neighbours that have few others, walks of two steps
@@ -45,15 +45,10 @@ class Sketches:
         degrees, links, r = self._parts(messages, hidden)
         return _rows(links.product, degrees, r)
 
-    def gated(self, messages: MessageGraph, rows: Tensor, columns: Tensor, gates: Tensor) -> Tensor:
-        """The same, where each of the given entries of A counts as much as its gate says; differentiable."""
-        degrees, links, r = self._parts(messages, None)
-        withheld = (gates - 1)[:, None]
-
-        def product(x: Tensor) -> Tensor:
-            return links.product(x).index_add(0, rows, withheld * x.index_select(0, columns))
-
-        return _rows(product, degrees.index_add(0, rows, gates - 1).clamp(min=0), r)
+    def gated(self, messages: MessageGraph, ends: Tensor, rows: Tensor, columns: Tensor) -> GatedSketches:
+        """The sketches of some nodes, as a function of how far the gates of given entries of A are open."""
+        signs = self.signs(messages.num_nodes, ends.device).to(messages.weights.dtype)
+        return GatedSketches(messages.structure, signs, ends, rows, columns)
 
     def _parts(self, messages: MessageGraph, hidden: Tensor | None) -> tuple[Tensor, SymmetricOperator, Tensor]:
         """Degrees, A and r."""
@@ -80,13 +75,58 @@ class Sketches:
         return ones.float().mul_(2 * scale).sub_(scale)
 
 
+class GatedSketches:
+    """(len(ends), 3F + 1) sketches where entries (row, column) of A count as much as their gates say; differentiable.
+
+    Sketches of a node follow from its neighbours and from theirs: nothing else is looked at.
+    """
+
+    def __init__(self, structure: EdgeStructure, signs: Tensor, ends: Tensor, rows: Tensor, columns: Tensor) -> None:
+        indptr, near = structure.of_rows(ends)
+        self._around = torch.cat([ends, near]).unique()  # the ends and their neighbours
+        self._ends, self._near = self._places(ends), self._places(near)
+        self._row_of_near = torch.repeat_interleave(indptr.diff())
+        indptr, far = structure.of_rows(self._around)
+        ones = signs.new_ones(far.numel())
+        self._degrees, self._signs = indptr.diff().to(signs.dtype), signs[self._around]
+        self._sums = csr_product(indptr, far, ones, signs)  # A r, all gates open
+        self._chosen = torch.isin(rows, self._around)
+        self._rows, self._columns = self._places(rows[self._chosen]), signs[columns[self._chosen]]
+        end_of = torch.full_like(self._around, -1)
+        end_of[self._ends] = torch.arange(ends.numel(), device=ends.device)
+        place = end_of[self._rows]
+        self._at_end = place >= 0  # the gated entries of the ends' own rows
+        self._end = place[self._at_end]
+        self._other = self._places(columns[self._chosen][self._at_end])
+
+    def __call__(self, gates: Tensor) -> Tensor:
+        """Given (entries,) gates."""
+        withheld = gates[self._chosen] - 1
+        degrees = self._degrees.index_add(0, self._rows, withheld).clamp(min=0)
+        near = self._sums.index_add(0, self._rows, withheld[:, None] * self._columns)
+
+        def product(x: Tensor) -> Tensor:
+            out = x.new_zeros(self._ends.numel(), x.shape[1]).index_add(0, self._row_of_near, x[self._near])
+            return out.index_add(0, self._end, withheld[self._at_end, None] * x[self._other])
+
+        own = degrees[self._ends]
+        far = product(near) - own[:, None] * self._signs[self._ends]
+        return torch.cat([near[self._ends], product(_scarce(self._signs, degrees)), far, own.log1p()[:, None]], dim=1)
+
+    def _places(self, rows: Tensor) -> Tensor:
+        return torch.searchsorted(self._around, rows.long())
+
+
 def _rows(product: Callable[[Tensor], Tensor], degrees: Tensor, r: Tensor) -> Tensor:
     """The sketches by products with A."""
     near = product(r)
-    # degrees are 0 or at least 1, but where gates are shut: then a node is in nobody's sum
-    scarce = product(r * inverse_or_zero(degrees).clamp(max=1).sqrt()[:, None])
     far = product(near) - degrees[:, None] * r  # a walk there and back shares nothing
-    return torch.cat([near, scarce, far, degrees.log1p()[:, None]], dim=1)
+    return torch.cat([near, product(_scarce(r, degrees)), far, degrees.log1p()[:, None]], dim=1)
+
+
+def _scarce(r: Tensor, degrees: Tensor) -> Tensor:
+    """r over √D: degrees are 0 or at least 1, but where gates are shut; then a node is in nobody's sum."""
+    return r * inverse_or_zero(degrees).clamp(max=1).sqrt()[:, None]
 
 
 class SharedStructure(nn.Module):

@@ -12,17 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import SettingsError
+from yinyan.retrieval.efforts import Effort, Efforts, ladder
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
-from yinyan.retrieval.probing import Effort, Probing
+from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import is_linear
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["Budget", "Sample", "Trial", "ladder", "nearest", "recall_of", "try_efforts", "unreached", "within"]
+__all__ = [
+    "LOW",
+    "Budget",
+    "Sample",
+    "Trial",
+    "measured_ks",
+    "nearest",
+    "recall_of",
+    "try_efforts",
+    "unreached",
+    "within",
+]
 
 Rows = NDArray[np.int64]
 
 _ONE_SIDED = 1.64  # standard errors that a mean exceeds once in twenty times
-_MOST_CANDIDATES = 16_000  # for k = 100: beyond, an exact search is as good
+_USUAL = (1, 10, 20, 50, 100)  # what users ask for
+LOW = 0.9  # a recall that is too low for one node, whatever the mean
 
 
 @dataclass(frozen=True)
@@ -32,7 +45,7 @@ class Budget:
     recall: float | None = 0.98
     milliseconds: float | None = None
     megabytes: float | None = None
-    k: int = 100  # of the recall
+    k: int = 100  # the recall holds for it and for the usual k
 
     def __post_init__(self) -> None:
         if self.recall is not None and not 0 < self.recall <= 1:
@@ -52,92 +65,108 @@ class Sample:
     sources: Rows
     truth: Sequence[TopK]
     excluded: Excluded | None
-    k: int
     exact_milliseconds: float  # per source
 
     @classmethod
     def draw(
         cls, exact: ExactSearch, rows: Snapshot, count: int, k: int, excluded: Excluded | None, seed: int
     ) -> Sample:
-        """So many sources, drawn from those that are not removed."""
+        """So many sources, drawn from those that are not removed, with their k best partners."""
         there = np.flatnonzero(~rows.is_removed)
         sources = np.random.default_rng(seed).choice(there, min(count, there.size), replace=False)
         started = time.perf_counter()
         truth = exact.top_k(rows, sources, k, excluded)
         spent = time.perf_counter() - started
-        return cls(sources, truth, excluded, k, 1e3 * spent / max(1, sources.size))
+        return cls(sources, truth, excluded, 1e3 * spent / max(1, sources.size))
 
     def part(self, which: slice) -> Sample:
         """Some of the sources."""
         return dataclasses.replace(self, sources=self.sources[which], truth=self.truth[which])
 
-    def try_out(self, search: Probing, rows: Snapshot) -> Trial:
-        """Recall and time of a search."""
+    def try_out(self, search: Probing, rows: Snapshot, k: int) -> Trial:
+        """Recall and time of a search for k rows."""
         started = time.perf_counter()
-        found = search.top_k(rows, self.sources, self.k, self.excluded)
+        found = search.top_k(rows, self.sources, k, self.excluded)
         spent = time.perf_counter() - started
-        recall, error = recall_and_error(found, self.truth)
-        return Trial(search.effort, recall, 1e3 * spent / max(1, self.sources.size), error)
+        shares = recalls_of(found, [TopK(top.rows[:k], top.scores[:k]) for top in self.truth])
+        return Trial(
+            k,
+            search.efforts.at(k),
+            float(shares.mean()) if shares.size else 1.0,
+            1e3 * spent / max(1, self.sources.size),
+            float(shares.std() / math.sqrt(shares.size)) if shares.size else 0.0,
+            float((shares < LOW).mean()) if shares.size else 0.0,
+        )
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What an effort found of the exact answer, and how long it took."""
+    """What an effort found of the exact k best, and how long it took."""
 
+    k: int
     effort: Effort
     recall: float
     milliseconds: float  # per source, in a batch
     error: float = 0.0  # standard error of the recall
+    low_share: float = 0.0  # of sources whose recall is below LOW
 
     def reaches(self, recall: float | None) -> bool:
         """Whether it finds that share of the answer, and not by chance: nineteen times of twenty."""
         return recall is None or self.recall - _ONE_SIDED * self.error >= recall
 
 
-def ladder(num_cells: int, *, linear: bool) -> list[Effort]:
-    """Efforts from little to a look into all cells with very many candidates."""
-    steps: list[Effort] = []
-    probes, candidates = 8, 200
-    while candidates <= _MOST_CANDIDATES:
-        probed = min(probes, num_cells)
-        rounds = (1,) if linear else (1, 3)
-        steps += [Effort(probed, candidates, rounds=count) for count in rounds]
-        probes, candidates = 2 * probes, candidates + 100 if probed < min(num_cells, 256) else 2 * candidates
-    return steps
+def measured_ks(k: int) -> tuple[int, ...]:
+    """The k that recall is measured for: usual ones, and the one asked for."""
+    return tuple(sorted({*_USUAL, k}))
+
+
+def recalls_of(found: Sequence[TopK], truth: Sequence[TopK]) -> NDArray[np.float64]:
+    """(sources,) shares of the exact answers that were found; one that has no rows counts as found."""
+    return np.array(
+        [
+            np.isin(exact.rows, top.rows).mean() if exact.rows.size else 1.0
+            for top, exact in zip(found, truth, strict=True)
+        ]
+    )
 
 
 def recall_of(found: Sequence[TopK], truth: Sequence[TopK]) -> float:
-    """Mean share of the exact answer that was found; one that has no rows counts as found."""
-    return recall_and_error(found, truth)[0]
-
-
-def recall_and_error(found: Sequence[TopK], truth: Sequence[TopK]) -> tuple[float, float]:
-    """The same, and its standard error."""
-    shares = [
-        np.isin(exact.rows, top.rows).mean() if exact.rows.size else 1.0
-        for top, exact in zip(found, truth, strict=True)
-    ]
-    if not shares:
-        return 1.0, 0.0
-    return float(np.mean(shares)), float(np.std(shares) / math.sqrt(len(shares)))
+    """Their mean."""
+    shares = recalls_of(found, truth)
+    return float(shares.mean()) if shares.size else 1.0
 
 
 def try_efforts(
-    search: Probing, rows: Snapshot, sample: Sample, budget: Budget, tell: Callable[[str], None]
+    search: Probing,
+    rows: Snapshot,
+    sample: Sample,
+    k: int,
+    budget: Budget,
+    tell: Callable[[str], None],
+    *,
+    least_probes: int = 0,
+    useless_from: float = math.inf,
 ) -> list[Trial]:
-    """Efforts from the least on, until one reaches the recall or all take too long."""
+    """Efforts for k rows from the least on, until one reaches the recall or all take too long.
+
+    None is tried that looks into fewer cells than `least_probes`, nor any more from `useless_from` milliseconds on.
+    """
     trials: list[Trial] = []
-    sample.part(slice(0, 2)).try_out(search, rows)  # what is done once only shall not count
-    for effort in ladder(len(search.lists.centres), linear=is_linear(search.decoder)):
-        trial = sample.try_out(search.with_effort(effort), rows)
+    sample.part(slice(0, 2)).try_out(search, rows, k)  # what is done once only shall not count
+    for effort in ladder(len(search.lists.centres), k, linear=is_linear(search.decoder)):
+        if effort.probes < min(least_probes, len(search.lists.centres)):
+            continue
+        trial = sample.try_out(search.with_efforts(Efforts({k: effort})), rows, k)
         trials.append(trial)
         tell(
-            f"{effort.probes:,} cells, {effort.candidates:,} candidates, rounds {effort.rounds}: "
+            f"k = {k}, {effort.probes:,} cells, {effort.candidates:,} candidates, rounds {effort.rounds}: "
             f"recall {trial.recall:.4f}, {trial.milliseconds:.3f} ms"
         )
         if budget.milliseconds is not None and trial.milliseconds > 2 * budget.milliseconds:
             break
         if budget.recall is not None and trial.reaches(budget.recall):
+            break
+        if trial.milliseconds >= useless_from:
             break
     return trials
 
@@ -158,7 +187,8 @@ def nearest(trials: Sequence[Trial], budget: Budget) -> Trial:
 
 def unreached(trials: Sequence[Trial], budget: Budget) -> str:
     """What none of the trials reached, and the best of them."""
-    asked = [] if budget.recall is None else [f"reaches a recall of {budget.recall:g}"]
+    k = trials[0].k
+    asked = [] if budget.recall is None else [f"reaches a recall of {budget.recall:g} at k = {k}"]
     asked += [] if budget.milliseconds is None else [f"takes {budget.milliseconds:g} ms per source or less"]
     best = max(trials, key=lambda t: t.recall)
     return (

@@ -21,11 +21,12 @@ from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
 from yinyan.results import Id, Recommendations
 from yinyan.retrieval.best_links import best_links
-from yinyan.retrieval.budgets import Budget, Sample, nearest, try_efforts, unreached, within
+from yinyan.retrieval.budgets import Budget, Sample, Trial, measured_ks, nearest, try_efforts, unreached, within
+from yinyan.retrieval.efforts import Effort, Efforts
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.lists import Lists
-from yinyan.retrieval.metadata import IndexMetadata, fingerprint
-from yinyan.retrieval.probing import Effort, Probing
+from yinyan.retrieval.metadata import AtK, IndexMetadata, error_of, fingerprint
+from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
 from yinyan.retrieval.row_numbers import checked_rows
@@ -39,8 +40,12 @@ KINDS = ("auto", "exact", "mips", "flashlight")
 Rows = NDArray[np.int64]
 
 _EXACT_BELOW = 20_000  # nodes: there a scan of all takes about as long as a search
-_SAMPLE = 64  # sources that recall is measured on; as many more choose the effort
+_SAMPLE = 64  # sources that recall is measured on; as many more choose the efforts
+_MOST_SAMPLE = 128  # the same, where an exact search is cheap
+_SAMPLED = 3_000_000  # rows that exact searches of the sample score in all, if it is larger than the least
+_EXACT_USELESS = 1  # times as slow as exact search: from there on `auto` tries no larger effort
 _EXACT_WORTH = 4  # times as slow as the best index that misses the recall: exact is taken up to there
+_DOUBT = 2  # standard errors by which one of several recalls may miss the promise by chance
 _CHURN = 0.1  # share of rows changed since recall was measured, from which on it is asked for anew
 
 
@@ -306,8 +311,12 @@ class Index:
         promised, state = self.metadata.promised_recall, self._state
         if self.metadata.effort is None:
             return None
-        if promised is not None and self.metadata.recall + self.metadata.error < promised:
-            return f"recall is {self.metadata.recall:.4f}, below the {promised:g} asked for: call rebuild()"
+        for at in self.metadata.per_k:
+            doubt = _DOUBT * error_of(at.recall, self.metadata.sample)
+            if promised is not None and at.recall + doubt < promised:
+                return f"recall@{at.k} is {at.recall:.4f}, below the {promised:g} asked for: call rebuild()"
+        if len(self.metadata.per_k) == 1:  # a file of an earlier version
+            return f"recall was measured for k = {self.metadata.k} only: call rebuild() to have it kept for other k"
         if state.snapshot.churn - state.measured_churn >= _CHURN:
             return (
                 f"{state.snapshot.churn:.0%} of the rows have changed since the build: call measure() to see whether "
@@ -316,7 +325,7 @@ class Index:
         return None
 
     def measure(self, *, sample: int = _SAMPLE, seed: int = 1) -> float:
-        """Measure recall as it is now, against exact search, and keep it in `metadata`.
+        """Measure recall for each k as it is now, against exact search, and keep it in `metadata`.
 
         Parameters
         ----------
@@ -328,7 +337,7 @@ class Index:
         Returns
         -------
         float
-            The recall; 1.0 for exact search.
+            The recall for the k of the build; 1.0 for exact search.
 
         Examples
         --------
@@ -338,16 +347,13 @@ class Index:
         state = self._state
         if isinstance(state.search, ExactSearch):
             return 1.0
-        excluded = partial(linked_rows, state.graph)
-        drawn = Sample.draw(ExactSearch(self.decoder), state.snapshot, sample, self.metadata.k, excluded, seed)
-        trial = drawn.try_out(state.search, state.snapshot)
+        excluded, ks = partial(linked_rows, state.graph), [at.k for at in self.metadata.per_k]
+        drawn = Sample.draw(ExactSearch(self.decoder), state.snapshot, sample, max(ks), excluded, seed)
+        facts = _measured(drawn, state.search, state.snapshot, ks, self.metadata.k)
         with self._writing:
-            self.metadata = replace(
-                self.metadata, recall=trial.recall, milliseconds=trial.milliseconds,
-                exact_milliseconds=drawn.exact_milliseconds, sample=drawn.sources.size,
-            )  # fmt: skip
+            self.metadata = replace(self.metadata, **facts)
             self._state = replace(self._state, measured_churn=state.snapshot.churn)
-        return trial.recall
+        return self.metadata.recall
 
     def rebuild(self, *, tell: Callable[[str], None] = lambda text: None) -> None:
         """Build the index again from the rows as they are now, of the same kind and for the same recall.
@@ -419,7 +425,7 @@ def build_index(
     kind: str = "auto",
     budget: Budget | None = None,
     seed: int = 0,
-    sample: int = _SAMPLE,
+    sample: int | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Index:
     """An index of a decoder and its embeddings within a budget.
@@ -429,7 +435,8 @@ def build_index(
     decoder, y = _on_cpu(decoder, embeddings)
     chosen = _chosen_kind(kind, decoder, y.shape[0])
     build = _Build(graph, decoder, y, budget or Budget(), seed, is_auto=kind == "auto")
-    made = build.exact() if chosen == "exact" else build.probing(chosen, sample, tell)
+    count = sample or min(_MOST_SAMPLE, max(_SAMPLE, _SAMPLED // max(1, y.shape[0])))
+    made = build.exact() if chosen == "exact" else build.probing(chosen, count, tell)
     tell(str(made.metadata))
     return made
 
@@ -455,8 +462,8 @@ class _Build:
         return Index(self.graph, self.decoder, self.rows, self.search, facts)
 
     def probing(self, kind: str, sample: int, tell: Callable[[str], None]) -> Index:
-        """Lists of cells, searched with the least effort that keeps to the budget."""
-        budget, rows, cells = self.budget, self.rows, _num_cells(self.y.shape[0])
+        """Lists of cells, searched with the least efforts that keep to the budget."""
+        budget, cells = self.budget, _num_cells(self.y.shape[0])
         too_large = _too_large(self.y, cells, budget)
         if too_large is not None:
             if self.is_auto:
@@ -464,31 +471,48 @@ class _Build:
             raise SettingsError(f"{too_large} (raise 'megabytes', or use kind 'exact', which can do without)")
         tell(f"{kind}: {self.y.shape[0]:,} nodes into {cells:,} cells")
         lists = self._lists(cells)
-        search = Probing(self.decoder, lists, Effort(1, 1))
-        drawn = self._drawn(2 * sample)
+        tell(f"exact answers of {2 * sample:,} sampled nodes, which recall is measured against")
+        search, drawn = Probing(self.decoder, lists, Efforts({budget.k: Effort(1, 1)})), self._drawn(2 * sample)
         half = max(1, drawn.sources.size // 2)
-        trials = try_efforts(search, rows, drawn.part(slice(0, half)), budget, tell)
-        chosen, note = within(trials, budget), None
-        if chosen is None:
-            chosen, lacking = nearest(trials, budget), unreached(trials, budget)
-            if not self.is_auto:
-                raise SettingsError(f"{lacking} (lower 'recall', raise 'milliseconds', or use kind 'exact' or 'auto')")
-            if drawn.exact_milliseconds <= (budget.milliseconds or _EXACT_WORTH * chosen.milliseconds):
-                return self.exact(f"search is exact, because {lacking}")
-            note = lacking
-        search = search.with_effort(chosen.effort)
+        found = self._efforts(search, drawn.part(slice(0, half)), tell)
+        if isinstance(found, str):
+            return self.exact(found)
+        efforts, note = found
+        search = search.with_efforts(efforts)
         measured = drawn.part(slice(half, None)) if drawn.sources.size > 1 else drawn
-        trial = measured.try_out(search, rows)
         facts = self._facts(
-            kind, lists.num_bytes, cells=cells, effort=asdict(search.effort), recall=trial.recall,
-            sample=measured.sources.size, milliseconds=trial.milliseconds, exact_milliseconds=drawn.exact_milliseconds,
-            note=note, **({} if note is None else {"promised_recall": None}),
+            kind, lists.num_bytes, cells=cells, note=note,
+            **_measured(measured, search, self.rows, list(efforts.by_k), budget.k),
+            **({} if note is None else {"promised_recall": None}),
         )  # fmt: skip
-        return Index(self.graph, self.decoder, rows, search, facts)
+        return Index(self.graph, self.decoder, self.rows, search, facts)
+
+    def _efforts(
+        self, search: Probing, sample: Sample, tell: Callable[[str], None]
+    ) -> tuple[Efforts, str | None] | str:
+        """The effort of each k and what of the budget they miss; or why search had better be exact."""
+        budget, chosen, missed = self.budget, dict[int, Effort](), list[str]()
+        useless = _EXACT_USELESS * sample.exact_milliseconds if self.is_auto else math.inf
+        for k in sorted(
+            measured_ks(budget.k), key=lambda other: (other != budget.k, other)
+        ):  # what was asked for first
+            least = chosen[budget.k].probes // 4 if chosen else 0
+            trials = try_efforts(search, self.rows, sample, k, budget, tell, least_probes=least, useless_from=useless)
+            best = within(trials, budget)
+            if best is None:
+                best, lacking = nearest(trials, budget), unreached(trials, budget)
+                if not self.is_auto:
+                    cures = "lower 'recall', raise 'milliseconds', or use kind 'exact' or 'auto'"
+                    raise SettingsError(f"{lacking} ({cures})")
+                if sample.exact_milliseconds <= (budget.milliseconds or _EXACT_WORTH * best.milliseconds):
+                    return f"search is exact, because {lacking}"
+                missed.append(lacking)
+            chosen[k] = best.effort
+        return Efforts(chosen), "; ".join(missed) or None
 
     def _drawn(self, count: int) -> Sample:
         excluded = partial(linked_rows, self.graph)
-        return Sample.draw(self.search, self.rows, count, self.budget.k, excluded, self.seed)
+        return Sample.draw(self.search, self.rows, count, max(measured_ks(self.budget.k)), excluded, self.seed)
 
     def _lists(self, cells: int) -> Lists:
         n, decoder = self.y.shape[0], self.decoder
@@ -501,9 +525,24 @@ class _Build:
             kind=kind, num_nodes=y.shape[0], columns=y.shape[1], cells=0, effort=None, promised_recall=budget.recall,
             recall=1.0, k=budget.k, sample=0, milliseconds=0.0, exact_milliseconds=0.0, bytes=num_bytes,
             bytes_share=num_bytes / max(1, y.numel() * y.element_size()), fingerprint=fingerprint(self.decoder, y),
-            seed=self.seed,
+            seed=self.seed, asked_recall=budget.recall,
         )  # fmt: skip
         return replace(facts, **measured)
+
+
+def _measured(sample: Sample, search: Probing, rows: Snapshot, ks: Sequence[int], k: int) -> dict[str, Any]:
+    """What metadata say of recall and time, for each of some k and for the one of the build."""
+    trials = {other: sample.try_out(search, rows, other) for other in ks}
+    mine: Trial = trials[k]
+    per_k = (AtK(t.k, t.recall, t.low_share, t.milliseconds, asdict(t.effort)) for t in trials.values())
+    return {
+        "effort": asdict(mine.effort),
+        "recall": mine.recall,
+        "milliseconds": mine.milliseconds,
+        "exact_milliseconds": sample.exact_milliseconds,
+        "sample": sample.sources.size,
+        "per_k": tuple(per_k),
+    }
 
 
 def _chosen_kind(kind: str, decoder: Decoder, num_nodes: int) -> str:

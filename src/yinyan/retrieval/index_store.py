@@ -16,11 +16,12 @@ from yinyan.errors import StoreError
 from yinyan.files import atomic_path
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
+from yinyan.retrieval.efforts import Efforts
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import KINDS, Index
 from yinyan.retrieval.list_checks import checked_effort, checked_lists
 from yinyan.retrieval.lists import Lists
-from yinyan.retrieval.metadata import IndexMetadata, fingerprint
+from yinyan.retrieval.metadata import IndexMetadata, fingerprint, read_metadata
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import check_covered, points_of
 from yinyan.retrieval.snapshot import Snapshot
@@ -29,7 +30,7 @@ from yinyan.store.mapping import mapped_arrays
 __all__ = ["INDEX_FILE", "OutdatedIndexError", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
-_FORMAT = 3  # with a checksum
+_FORMAT = 3  # with a checksum, and a recall measured for each k
 _NAMES = ("weights", "centres", "spreads", "lows", "steps", "codes", "rows", "starts")
 _IN_MEMORY = ("weights", "centres", "spreads", "lows", "steps")  # small, and torch reads them
 
@@ -80,7 +81,7 @@ def _index(
     """The index, after everything in the file has been compared with its checksum, its model, and what is possible."""
     if said.get("sha256") != _digest(said["index"], arrays):
         raise ValueError("its checksum differs")
-    metadata = IndexMetadata(**facts)
+    metadata = read_metadata(facts)
     if metadata.fingerprint != fingerprint(decoder, y):
         raise OutdatedIndexError("belongs to another model: this one has changed since")
     if (metadata.num_nodes, metadata.columns) != tuple(y.shape) or metadata.kind not in KINDS:
@@ -90,7 +91,8 @@ def _index(
         check_covered(decoder)
         kept = {name: arrays[name].copy() if name in _IN_MEMORY else arrays[name] for name in _NAMES}
         lists = checked_lists(kept, len(y), points_of(decoder, y[:1]).shape[1])
-        search = Probing(decoder, lists, checked_effort(metadata.effort))
+        efforts = Efforts({at.k: checked_effort(at.effort) for at in metadata.per_k})
+        search = Probing(decoder, lists, efforts)
     return Index(graph, decoder, Snapshot.of(y), search, metadata)
 
 

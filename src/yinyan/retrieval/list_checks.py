@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.native.retrieval_kernels import GROUP
+from yinyan.retrieval.efforts import Effort
 from yinyan.retrieval.lists import Lists
-from yinyan.retrieval.probing import Effort
 
 __all__ = ["checked_effort", "checked_lists"]
 

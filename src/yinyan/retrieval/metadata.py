@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,18 @@ from torch import Tensor
 
 from yinyan.model.decoder import Decoder
 
-__all__ = ["IndexMetadata", "fingerprint"]
+__all__ = ["AtK", "IndexMetadata", "error_of", "fingerprint", "read_metadata"]
+
+
+@dataclass(frozen=True)
+class AtK:
+    """What was measured for answers of k rows, and the effort that it takes."""
+
+    k: int
+    recall: float  # mean over the sources
+    low_share: float | None  # of sources whose recall is below 0.9; None: not measured
+    milliseconds: float  # per source, in a batch of the sample
+    effort: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -23,10 +35,10 @@ class IndexMetadata:
     num_nodes: int  # of the rows at the build
     columns: int  # of a stored row
     cells: int  # that the rows are divided into
-    effort: dict[str, int] | None  # of a search; None: every row is scored
+    effort: dict[str, int] | None  # of a search for k rows; None: every row is scored
     promised_recall: float | None  # None: no recall was asked for, or none that was asked for is reached
     recall: float  # measured against exact search
-    k: int  # number of results that recall is measured for
+    k: int  # number of results that `recall`, `effort` and `milliseconds` are of
     sample: int  # sources that recall was measured on
     milliseconds: float  # per source, in a batch of the sample
     exact_milliseconds: float  # per source, of exact search
@@ -35,11 +47,13 @@ class IndexMetadata:
     fingerprint: str  # of decoder and embeddings
     seed: int  # of the sample
     note: str | None = None  # what of the budget is not met, and what was taken instead
+    per_k: tuple[AtK, ...] = ()  # what was measured for each k; empty for exact search
+    asked_recall: float | None = None  # that the build was asked for, kept or not
 
     @property
     def error(self) -> float:
         """A bound of the standard error of the measured recall."""
-        return math.sqrt(self.recall * (1 - self.recall) / max(1, self.sample))
+        return error_of(self.recall, self.sample)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON.
@@ -54,20 +68,37 @@ class IndexMetadata:
         >>> index.metadata.to_dict()["recall"]
         1.0
         """
-        return asdict(self)
+        return {**asdict(self), "per_k": [asdict(at) for at in self.per_k]}
 
     def __str__(self) -> str:
         if self.effort is None:
             spent = f"{self.exact_milliseconds:.3g} ms per node"
             text = f"exact index of {self.num_nodes:,} nodes: every candidate is scored ({spent})"
         else:
+            recalls = ", ".join(f"recall@{at.k} {at.recall:.4f}" for at in self.per_k)
+            low = ", ".join(f"{at.low_share:.0%} at k = {at.k}" for at in self.per_k if at.low_share is not None)
             text = (
-                f"{self.kind} index of {self.num_nodes:,} nodes: recall@{self.k} {self.recall:.4f} measured on "
-                f"{self.sample} nodes, {self.milliseconds:.3g} ms per node ({self.exact_milliseconds:.3g} exact), "
+                f"{self.kind} index of {self.num_nodes:,} nodes: {recalls} measured on {self.sample} nodes"
+                + (f" (recall below 0.9: {low} of the nodes)" if low else "")
+                + f", {self.milliseconds:.3g} ms per node for k = {self.k} ({self.exact_milliseconds:.3g} exact), "
                 f"{self.bytes / 2**20:,.1f} MB ({self.bytes_share:.0%} of the embeddings), {self.cells:,} cells, "
                 + ", ".join(f"{name} {value:,}" for name, value in self.effort.items())
             )
         return text if self.note is None else f"{text}; {self.note}"
+
+
+def error_of(recall: float, sample: int) -> float:
+    """A bound of the standard error of a recall that was measured on so many sources."""
+    return math.sqrt(recall * (1 - recall) / max(1, sample))
+
+
+def read_metadata(facts: Mapping[str, Any]) -> IndexMetadata:
+    """What `to_dict` gave; or that of an earlier version, which promised a recall for one k."""
+    found = IndexMetadata(**{**facts, "per_k": tuple(AtK(**each) for each in facts.get("per_k", ()))})
+    if found.effort is None or found.per_k:
+        return found
+    only = AtK(found.k, found.recall, None, found.milliseconds, found.effort)
+    return replace(found, per_k=(only,), asked_recall=found.promised_recall)
 
 
 def fingerprint(decoder: Decoder, embeddings: Tensor) -> str:

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from yinyan.model.decoder import Decoder
 from yinyan.native import retrieval_kernels
+from yinyan.retrieval.efforts import Effort, Efforts
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, left_out_of
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.queries import points_of, queries_at
 from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["Effort", "Probing"]
+__all__ = ["Probing"]
 
 _TOGETHER = 256  # sources whose candidates are held at a time
 _FEW = 64  # a pool of fewer than so many times the candidates is scored whole
@@ -29,16 +30,6 @@ _SETTLED = 0.6  # of an answer known before its last round: fewer mean that the 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
 Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much a search does: it decides recall and time, and can be chosen anew for every question."""
-
-    probes: int  # cells looked into in a round; from the third on twice as many as before
-    candidates: int  # best rows of a round that are scored exactly, for k = 100
-    rounds: int = 1  # at most; a source that the last one told little new needs no other
-    pattern: int = 8  # best rows whose gradients make the next query
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,21 +100,22 @@ class Probing:
     ranking of everything met, and never short. A decoder that is one inner product needs one round.
     """
 
-    def __init__(self, decoder: Decoder, lists: Lists, effort: Effort) -> None:
-        self.decoder, self.lists, self.effort = decoder, lists, effort
+    def __init__(self, decoder: Decoder, lists: Lists, efforts: Efforts) -> None:
+        self.decoder, self.lists, self.efforts = decoder, lists, efforts
         self.scorer = Scorer(decoder)
         self._exact = ExactSearch(decoder)
 
-    def with_effort(self, effort: Effort) -> Probing:
-        """The same lists, searched with another effort."""
-        return Probing(self.decoder, self.lists, effort)
+    def with_efforts(self, efforts: Efforts) -> Probing:
+        """The same lists, searched with other efforts."""
+        return Probing(self.decoder, self.lists, efforts)
 
     @torch.no_grad()
     def top_k(
         self, rows: Snapshot, sources: Rows, k: int, excluded: Excluded | None = None, pool: Rows | None = None
     ) -> list[TopK]:
         """For each source the best of `pool` (all without), but for itself and the `excluded`."""
-        count = self._count(k)
+        effort = self.efforts.at(k)
+        count = effort.candidates
         if (pool is not None and pool.size <= _FEW * count) or rows.num_rows <= 2 * count:
             return self._exact.top_k(rows, sources, k, excluded, pool)
         permitted = Permitted.of(rows, pool)
@@ -131,7 +123,7 @@ class Probing:
         for first in range(0, len(sources), _TOGETHER):
             part = sources[first : first + _TOGETHER]
             left_out = [left_out_of(int(s), excluded) for s in part]
-            together = self._search(rows, part, k, permitted, left_out)
+            together = self._search(rows, part, k, effort, permitted, left_out)
             for place, top in enumerate(together.best(k)):
                 short = top.rows.size < k and top.rows.size < permitted.number - left_out[place].size
                 if short:  # too few in the cells: the rest of the answer is elsewhere
@@ -139,30 +131,32 @@ class Probing:
                 found.append(top)
         return found
 
-    def _search(self, rows: Snapshot, sources: Rows, k: int, permitted: Permitted, left_out: Sequence[Rows]) -> Found:
+    def _search(
+        self, rows: Snapshot, sources: Rows, k: int, effort: Effort, permitted: Permitted, left_out: Sequence[Rows]
+    ) -> Found:
         """Candidates of a batch."""
-        own, count, probes = rows.gather(sources), self._count(k), self.effort.probes
+        own, count, probes = rows.gather(sources), effort.candidates, effort.probes
         queries = queries_at(self.scorer.precise, own, own[:, None])
-        found = Found.none(len(sources), max(k, self.effort.pattern))
-        active, share = np.arange(len(sources)), 1 if self.effort.rounds == 1 else _PILOT
-        for number in range(self.effort.rounds):
+        found = Found.none(len(sources), max(k, effort.pattern))
+        active, share = np.arange(len(sources)), 1 if effort.rounds == 1 else _PILOT
+        for number in range(effort.rounds):
             few, before = [left_out[place] for place in active.tolist()], found.of(active)
             met = self._candidates(rows, queries, -(-probes // share), -(-count // share), permitted, few)
             after = before.joined(met, self._scores(rows, own[active], met))
             found.replace(active, after)
-            if number + 1 == self.effort.rounds:
+            if number + 1 == effort.rounds:
                 break
             goes_on = np.flatnonzero(_news(before.rows[:, :k], after.rows[:, :k]) > 1 - _SETTLED)
             if not goes_on.size:
                 break
             active = active[goes_on]
-            queries = self._turned(rows, own[active], after.of(goes_on), queries[torch.from_numpy(goes_on)])
+            best = after.of(goes_on).rows[:, : effort.pattern]
+            queries = self._turned(rows, own[active], best, queries[torch.from_numpy(goes_on)])
             probes, share = probes if number == 0 else 2 * probes, 1
         return found
 
-    def _turned(self, rows: Snapshot, own: Tensor, found: Found, queries: Tensor) -> Tensor:
-        """The next queries: mean gradients at the best candidates so far."""
-        best = found.rows[:, : self.effort.pattern]
+    def _turned(self, rows: Snapshot, own: Tensor, best: Rows, queries: Tensor) -> Tensor:
+        """The next queries: mean gradients at the (sources, ·) best candidates so far."""
         there = best[:, 0] >= 0
         if not there.any():
             return queries
@@ -171,10 +165,6 @@ class Probing:
         turned = queries.clone()
         turned[torch.from_numpy(there)] = queries_at(self.scorer.precise, own[torch.from_numpy(there)], at)
         return turned
-
-    def _count(self, k: int) -> int:
-        """Candidates of a round: in proportion to k, but a quarter at least, and always twice as many as asked for."""
-        return max(2 * k, int(self.effort.candidates * max(0.25, k / 100)))
 
     def _candidates(
         self,

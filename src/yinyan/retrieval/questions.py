@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError
 from yinyan.model.calibration import BASE_RATE, shifted
-from yinyan.model.explanation import explain_pair
+from yinyan.model.explanation import Explainer
 from yinyan.randomness import Streams
 from yinyan.results import Contribution, Explanation, Id, Recommendations
 from yinyan.retrieval.best_links import TopKOf, best_links
@@ -35,6 +35,7 @@ class Questions:
     def __init__(self, state: AnswerState) -> None:
         self.state = state
         self._evidence: Evidence | None = None
+        self._explainer: Explainer | None = None
         self._lock = threading.Lock()
 
     def recommend(
@@ -100,9 +101,7 @@ class Questions:
         a, b = self.state.rows([source, target]).tolist()
         if a == b:
             raise InputError(f"explain needs two different nodes (got {source!r} twice)")
-        encoder, features, messages, seed = self.evidence()
-        draws = Streams.fresh(seed, "inference/0", messages.pairs.device)
-        shares, alone, full = explain_pair(encoder, self.state.decoder, features, messages, a, b, draws)
+        shares, alone, full = self.explainer().explain(self.state.decoder, a, b)
         rows = sorted({a, b, *(share.neighbour for share in shares if share.neighbour is not None)})
         ids = dict(zip(rows, self.state.ids(np.array(rows)), strict=True))  # the ends of shares are a and b
         return Explanation(
@@ -131,3 +130,12 @@ class Questions:
             if self._evidence is None:
                 self._evidence = self.state.evidence()
             return self._evidence
+
+    def explainer(self) -> Explainer:
+        """What all explanations share, made at the first call."""
+        encoder, features, messages, seed, f = self.evidence()
+        with self._lock:
+            if self._explainer is None:
+                draws = Streams.fresh(seed, "inference/0", messages.pairs.device)
+                self._explainer = Explainer(encoder, features, messages, draws, f)
+            return self._explainer

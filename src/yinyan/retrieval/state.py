@@ -36,6 +36,7 @@ class Evidence(NamedTuple):
     features: Tensor | SparseMatrix | None
     messages: MessageGraph
     seed: int
+    f: Tensor | None = None  # (n, hidden) the base model's output, where it is known
 
 
 class SearchState:

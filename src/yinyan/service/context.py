@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -30,15 +30,18 @@ _TOGETHER = 32  # requests whose partners are looked for at a time
 class Room:
     """A model in service."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
+        """`tell` is called with lines about the start."""
+        self.options, self._tell = options, tell
         limits = options.limits
         self.keeper = Keeper(
             self._load,
             ChangeLog(options.log or log_path(options.model), accept_loss=options.accept_loss),
             read_only=options.read_only,
             carry_over=options.carry_over,
+            tell=tell,
         )
+        self._tell = lambda text: None  # a reload is no start
         self.desk = Desk("answers", at_once=limits.at_once, waiting=limits.waiting, seconds=limits.seconds)
         self.slow_desk = Desk(
             "explanations", at_once=limits.slow_at_once, waiting=limits.slow_waiting, seconds=limits.seconds
@@ -104,7 +107,7 @@ class Room:
         return recommend_together(self.now, wishes)
 
     def _load(self) -> Served:
-        return served_model(self.options.model, self._labels, self._finder)
+        return served_model(self.options.model, self._labels, self._finder, self._tell)
 
     def _labels(self, fitted: Fitted) -> Labels | None:
         options = self.options
@@ -114,4 +117,4 @@ class Room:
 
     def _finder(self, fitted: Fitted) -> IndexFinder:
         places = [place for place in (self.options.model, self.options.shared) if place is not None]
-        return finder_for(fitted, self.options.index, places)
+        return finder_for(fitted, self.options.index, places, recall=self.options.recall, tell=self._tell)

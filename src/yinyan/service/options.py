@@ -54,6 +54,7 @@ class Options:
     id_column: str | None = None
     index: str = "auto"
     proxy: str | None = None  # address of the proxy whose X-Forwarded-For is believed; none if not named
+    recall: float | None = None  # of the index; as that of a saved one, or 0.98, if not named
     access_log: Path | None = None  # file of JSON lines; standard error if not named
     shared: Path | None = None  # folder of the processes' counters
     limits: Limits = Limits()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
 import sys
+import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +21,7 @@ from starlette.types import ASGIApp
 
 from yinyan.errors import SettingsError
 from yinyan.files import remove_abandoned_folders, temporary_folder
+from yinyan.progress import stage
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options, check_proxy, is_loopback
@@ -29,6 +33,8 @@ __all__ = ["app_of_environment", "serve", "uvicorn_settings"]
 
 _OPTIONS = TypeAdapter(Options)
 _VARIABLE = "YINYAN_SERVICE"  # options of a child process
+_READY = "ready-"  # begins the name of the file by which a child says that it has read the model
+_LOOK = 0.05  # seconds between looks at whether they have
 _PATIENCE = 600  # seconds in which a child has to have read the model
 _SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop must not wait for those who compute
 
@@ -47,19 +53,56 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
     wait_for_port(options.host, options.port)  # before minutes are spent on a model
     remove_abandoned_folders()
     if options.workers == 1:
-        room = Room(options)
+        room = Room(options, tell=tell)
         _on_hangup(room)
         tell(str(room.now.served.finder))
         _run_one(uvicorn.Config(create_app(room), **uvicorn_settings(options)), options, tell)
         return
     with temporary_folder() as folder:
-        options = replace(options, shared=folder)
-        trial = Room(replace(options, workers=1, read_only=True))  # what is wrong is said once, and not by each child
+        options = replace(options, shared=folder, port=options.port or _free_port(options.host))
+        # what is wrong is said once, and not by each child
+        trial = Room(replace(options, workers=1, read_only=True), tell=tell)
         tell(str(trial.now.served.finder))
         trial.close()
         os.environ[_VARIABLE] = _OPTIONS.dump_json(options).decode()
-        tell(f"serving '{options.model}' with {options.workers} processes at {_address(options, options.port)}")
-        uvicorn.run("yinyan.service.parent:worker_app", factory=True, **uvicorn_settings(options))
+        _run_several(options, tell)
+
+
+def _run_several(options: Options, tell: Callable[[str], None]) -> None:
+    """Serve in processes behind one socket; the address is printed when all of them have read the model."""
+    threading.Thread(target=_announce, args=(options, tell), name="address", daemon=True).start()
+    uvicorn.run("yinyan.service.parent:worker_app", factory=True, **uvicorn_settings(options))
+
+
+def _free_port(host: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _announce(options: Options, tell: Callable[[str], None]) -> None:
+    """Wait until all processes are ready and one answers."""
+    several = f"{options.workers} processes"
+    if options.shared is None:
+        raise ValueError("several processes need a folder that they share")
+    with stage(tell, f"starting {several}") as say:
+        while (count := len(list(options.shared.glob(f"{_READY}*")))) < options.workers or not _answers(options):
+            say(f"{count} of them have read the model")
+            time.sleep(_LOOK)
+    tell(f"serving '{options.model}' with {several} at {_address(options, options.port)}")
+
+
+def _answers(options: Options) -> bool:
+    """Whether a request to the port is answered."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
+    connection = http.client.HTTPConnection(host, options.port, timeout=5)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().status < 500
+    except OSError:
+        return False
+    finally:
+        connection.close()
 
 
 def _run_one(config: uvicorn.Config, options: Options, tell: Callable[[str], None]) -> None:
@@ -81,9 +124,13 @@ def _run_one(config: uvicorn.Config, options: Options, tell: Callable[[str], Non
 def app_of_environment() -> ASGIApp:
     """The application of a child process."""
     sys.setswitchinterval(_SWITCH)
-    room = Room(_OPTIONS.validate_json(os.environ[_VARIABLE]))
+    options = _OPTIONS.validate_json(os.environ[_VARIABLE])
+    room = Room(options)
     _on_hangup(room)
-    return create_app(room)
+    app = create_app(room)
+    if options.shared is not None:
+        (options.shared / f"{_READY}{os.getpid()}").touch()
+    return app
 
 
 def uvicorn_settings(options: Options) -> dict[str, Any]:
