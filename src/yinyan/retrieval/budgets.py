@@ -144,18 +144,17 @@ def try_efforts(
     budget: Budget,
     tell: Callable[[str], None],
     *,
-    least_probes: int = 0,
+    first: int = 0,
     useless_from: float = math.inf,
 ) -> list[Trial]:
     """Efforts for k rows from the least on, until one reaches the recall or all take too long.
 
-    None is tried that looks into fewer cells than `least_probes`, nor any more from `useless_from` milliseconds on.
+    The ladder begins at its step `first`. From `useless_from` milliseconds on none is tried any more.
     """
     trials: list[Trial] = []
     sample.part(slice(0, 2)).try_out(search, rows, k)  # what is done once only shall not count
-    for effort in ladder(len(search.lists.centres), k, linear=is_linear(search.decoder)):
-        if effort.probes < min(least_probes, len(search.lists.centres)):
-            continue
+    steps = ladder(len(search.lists.centres), k, linear=is_linear(search.decoder))
+    for effort in steps[min(first, len(steps) - 1) :]:
         trial = sample.try_out(search.with_efforts(Efforts({k: effort})), rows, k)
         trials.append(trial)
         tell(

@@ -43,6 +43,7 @@ _EXACT_BELOW = 20_000  # nodes: there a scan of all takes about as long as a sea
 _SAMPLE = 64  # sources that recall is measured on; as many more choose the efforts
 _MOST_SAMPLE = 128  # the same, where an exact search is cheap
 _SAMPLED = 3_000_000  # rows that exact searches of the sample score in all, if it is larger than the least
+_STEPS_BACK = 3  # of the ladder: where it begins for other k than the one asked for
 _EXACT_USELESS = 1  # times as slow as exact search: from there on `auto` tries no larger effort
 _EXACT_WORTH = 4  # times as slow as the best index that misses the recall: exact is taken up to there
 _DOUBT = 2  # standard errors by which one of several recalls may miss the promise by chance
@@ -493,11 +494,12 @@ class _Build:
         """The effort of each k and what of the budget they miss; or why search had better be exact."""
         budget, chosen, missed = self.budget, dict[int, Effort](), list[str]()
         useless = _EXACT_USELESS * sample.exact_milliseconds if self.is_auto else math.inf
-        for k in sorted(
-            measured_ks(budget.k), key=lambda other: (other != budget.k, other)
-        ):  # what was asked for first
-            least = chosen[budget.k].probes // 4 if chosen else 0
-            trials = try_efforts(search, self.rows, sample, k, budget, tell, least_probes=least, useless_from=useless)
+        others = [k for k in measured_ks(budget.k) if k != budget.k]
+        first = 0  # step of the ladder
+        for k in (budget.k, *others):
+            trials = try_efforts(search, self.rows, sample, k, budget, tell, first=first, useless_from=useless)
+            if not chosen:  # other k take about as many steps
+                first = max(0, len(trials) - 1 - _STEPS_BACK)
             best = within(trials, budget)
             if best is None:
                 best, lacking = nearest(trials, budget), unreached(trials, budget)
