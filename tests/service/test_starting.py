@@ -14,6 +14,7 @@ import httpx
 import numpy as np
 import pytest
 import typer
+from safetensors.numpy import load_file, save_file
 
 from command_line import run
 from serving_tools import Child, tiny_predictor
@@ -22,8 +23,6 @@ from yinyan.cli import commands
 from yinyan.cli import serve as serve_command
 from yinyan.live import finder
 from yinyan.live.change_log import ChangeLog, log_path
-from yinyan.retrieval import index_store
-from yinyan.retrieval.metadata import AtK
 from yinyan.service.context import Room
 from yinyan.service.options import Limits, Options
 
@@ -35,6 +34,8 @@ SAMPLES = {  # a value of each option in the environment, and what comes of it
     "read_only": ("1", True),
     "log": ("log.sqlite", Path("log.sqlite")),
     "carry_over": ("true", True),
+    "accept_loss": ("yes", True),
+    "proxy": ("10.0.0.5", "10.0.0.5"),
     "labels": ("labels.csv", Path("labels.csv")),
     "label_column": ("name", "name"),
     "id_column": ("key", "key"),
@@ -157,20 +158,14 @@ def test_another_recall_is_another_index(place: Path, built: list[float]) -> Non
     assert built == [0.7, 0.5]
 
 
-def test_an_index_that_measured_one_k_is_built_again(
-    place: Path, built: list[float], monkeypatch: pytest.MonkeyPatch
+def test_an_index_of_an_earlier_version_is_built_again(
+    place: Path, built: list[float], caplog: pytest.LogCaptureFixture
 ) -> None:
     started(place)
-    load = index_store.load_index
-
-    def earlier(*given: Any) -> Any:
-        found = load(*given)
-        only: AtK = found.metadata.per_k[-1]
-        object.__setattr__(found.metadata, "per_k", (only,))
-        return found
-
-    monkeypatch.setattr(finder, "load_index", earlier)
-    assert "earlier version, which measured recall for k = 100 only" in started(place)[2]
+    file = place / "index.safetensors"
+    save_file(load_file(file), file, metadata={"index": '{"format": 2}'})
+    assert started(place)[-1].startswith("the index is kept in")
+    assert "the saved index is not used" in caplog.text and "format version 2" in caplog.text
     assert built == [0.7, 0.7]
 
 

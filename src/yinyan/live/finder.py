@@ -65,9 +65,7 @@ def finder_for(
             tell(f"the index in '{folder / INDEX_FILE}' is not used: {unfit}")
     with stage(tell, f"building an index (kind {kind}, recall {budget.recall:g})") as say:
         made = build(y, say)
-    if (
-        made.metadata.effort is not None or made.metadata.note is not None
-    ):  # others are made as quickly as they are read
+    if made.metadata.effort is not None or made.metadata.note is not None:  # others are made at once
         tell(_kept(made, places))
     return IndexFinder(made, build)
 
@@ -78,8 +76,6 @@ def _unfit(found: IndexMetadata, kind: str, recall: float | None) -> str | None:
         return f"its kind is {found.kind}, and {kind} was asked for"
     if recall is not None and found.asked_recall != recall:
         return f"it was built for a recall of {found.asked_recall}, and {recall:g} was asked for"
-    if len(found.per_k) == 1:
-        return f"it is of an earlier version, which measured recall for k = {found.k} only"
     return None
 
 

@@ -316,8 +316,6 @@ class Index:
             doubt = _DOUBT * error_of(at.recall, self.metadata.sample)
             if promised is not None and at.recall + doubt < promised:
                 return f"recall@{at.k} is {at.recall:.4f}, below the {promised:g} asked for: call rebuild()"
-        if len(self.metadata.per_k) == 1:  # a file of an earlier version
-            return f"recall was measured for k = {self.metadata.k} only: call rebuild() to have it kept for other k"
         if state.snapshot.churn - state.measured_churn >= _CHURN:
             return (
                 f"{state.snapshot.churn:.0%} of the rows have changed since the build: call measure() to see whether "

@@ -16,10 +16,9 @@ from yinyan.errors import StoreError
 from yinyan.files import atomic_path
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
-from yinyan.retrieval.efforts import Efforts
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import KINDS, Index
-from yinyan.retrieval.list_checks import checked_effort, checked_lists
+from yinyan.retrieval.list_checks import checked_efforts, checked_lists
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import IndexMetadata, fingerprint, read_metadata
 from yinyan.retrieval.probing import Probing
@@ -91,8 +90,7 @@ def _index(
         check_covered(decoder)
         kept = {name: arrays[name].copy() if name in _IN_MEMORY else arrays[name] for name in _NAMES}
         lists = checked_lists(kept, len(y), points_of(decoder, y[:1]).shape[1])
-        efforts = Efforts({at.k: checked_effort(at.effort) for at in metadata.per_k})
-        search = Probing(decoder, lists, efforts)
+        search = Probing(decoder, lists, checked_efforts(metadata))
     return Index(graph, decoder, Snapshot.of(y), search, metadata)
 
 

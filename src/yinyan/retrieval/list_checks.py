@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.native.retrieval_kernels import GROUP
-from yinyan.retrieval.efforts import Effort
+from yinyan.retrieval.efforts import Effort, Efforts
 from yinyan.retrieval.lists import Lists
+from yinyan.retrieval.metadata import IndexMetadata
 
-__all__ = ["checked_effort", "checked_lists"]
+__all__ = ["checked_efforts", "checked_lists"]
 
 _TYPES = {
     "weights": np.float32, "centres": np.float32, "spreads": np.float32, "lows": np.float32, "steps": np.float32,
@@ -51,7 +52,17 @@ def checked_lists(arrays: Mapping[str, NDArray[Any]], num_rows: int, columns: in
     return Lists(**arrays)
 
 
-def checked_effort(given: Any) -> Effort:
+def checked_efforts(found: IndexMetadata) -> Efforts:
+    """The effort of each k; raises ValueError where one is not possible, or that of the build is not among them."""
+    efforts = {at.k: _checked(at.effort) for at in found.per_k}
+    if any(type(k) is not int or k < 1 for k in efforts):
+        raise ValueError(f"'per_k' needs positive integers k (got {list(efforts)!r})")
+    if efforts.get(found.k) != _checked(found.effort):
+        raise ValueError(f"'effort' needs to be that of 'per_k' for k = {found.k!r} (got {found.effort!r})")
+    return Efforts(efforts)
+
+
+def _checked(given: Any) -> Effort:
     """The effort of a search; raises ValueError where a number is none, or beyond what any search does."""
     if not isinstance(given, dict) or not given.keys() <= _MOST.keys():
         raise ValueError(f"'effort' needs the numbers {', '.join(_MOST)} (got {given!r})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ class AtK:
 
     k: int
     recall: float  # mean over the sources
-    low_share: float | None  # of sources whose recall is below 0.9; None: not measured
+    low_share: float  # of sources whose recall is below 0.9
     milliseconds: float  # per source, in a batch of the sample
     effort: dict[str, int]
 
@@ -76,11 +76,11 @@ class IndexMetadata:
             text = f"exact index of {self.num_nodes:,} nodes: every candidate is scored ({spent})"
         else:
             recalls = ", ".join(f"recall@{at.k} {at.recall:.4f}" for at in self.per_k)
-            low = ", ".join(f"{at.low_share:.0%} at k = {at.k}" for at in self.per_k if at.low_share is not None)
+            low = ", ".join(f"{at.low_share:.0%} at k = {at.k}" for at in self.per_k)
             text = (
-                f"{self.kind} index of {self.num_nodes:,} nodes: {recalls} measured on {self.sample} nodes"
-                + (f" (recall below 0.9: {low} of the nodes)" if low else "")
-                + f", {self.milliseconds:.3g} ms per node for k = {self.k} ({self.exact_milliseconds:.3g} exact), "
+                f"{self.kind} index of {self.num_nodes:,} nodes: {recalls} measured on {self.sample} nodes "
+                f"(recall below 0.9: {low} of the nodes), "
+                f"{self.milliseconds:.3g} ms per node for k = {self.k} ({self.exact_milliseconds:.3g} exact), "
                 f"{self.bytes / 2**20:,.1f} MB ({self.bytes_share:.0%} of the embeddings), {self.cells:,} cells, "
                 + ", ".join(f"{name} {value:,}" for name, value in self.effort.items())
             )
@@ -93,12 +93,8 @@ def error_of(recall: float, sample: int) -> float:
 
 
 def read_metadata(facts: Mapping[str, Any]) -> IndexMetadata:
-    """What `to_dict` gave; or that of an earlier version, which promised a recall for one k."""
-    found = IndexMetadata(**{**facts, "per_k": tuple(AtK(**each) for each in facts.get("per_k", ()))})
-    if found.effort is None or found.per_k:
-        return found
-    only = AtK(found.k, found.recall, None, found.milliseconds, found.effort)
-    return replace(found, per_k=(only,), asked_recall=found.promised_recall)
+    """What `to_dict` gave."""
+    return IndexMetadata(**{**facts, "per_k": tuple(AtK(**each) for each in facts["per_k"])})
 
 
 def fingerprint(decoder: Decoder, embeddings: Tensor) -> str:
