@@ -31,6 +31,7 @@ __all__ = [
     "is_held",
     "locked",
     "remove_abandoned",
+    "remove_abandoned_folders",
     "system_errors",
     "temporary_beside",
     "temporary_folder",
@@ -159,10 +160,14 @@ def temporary_beside(target: Path) -> Path:
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """A folder for this process in the system's place for such; those of processes that were killed are removed."""
-    place = Path(tempfile.gettempdir())
-    remove_abandoned(place, "yinyan-")
-    with tempfile.TemporaryDirectory(prefix=f"yinyan-{_mark()}", dir=place) as folder:
+    remove_abandoned_folders()
+    with tempfile.TemporaryDirectory(prefix=f"yinyan-{_mark()}", dir=tempfile.gettempdir()) as folder:
         yield Path(folder)
+
+
+def remove_abandoned_folders() -> None:
+    """Remove what `temporary_folder` made for processes that were killed."""
+    remove_abandoned(Path(tempfile.gettempdir()), "yinyan-")
 
 
 def remove_abandoned(folder: Path, prefix: str) -> None:

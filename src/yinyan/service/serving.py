@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from starlette.types import ASGIApp
 
 from yinyan.errors import SettingsError
-from yinyan.files import temporary_folder
+from yinyan.files import remove_abandoned_folders, temporary_folder
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
 from yinyan.service.options import Options, is_loopback
@@ -42,6 +42,7 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
             "'yinyan keys FILE' and start with --api-keys FILE (or serve on 127.0.0.1)"
         )
     sys.setswitchinterval(_SWITCH)
+    remove_abandoned_folders()
     if options.workers == 1:
         room = Room(options)
         _on_hangup(room)
