@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -130,6 +128,9 @@ def _log(path: Path, log: Path | None) -> list[Checked]:
 
 def _faults(log: Path) -> list[str]:
     """What SQLite finds wrong with a change log; it is only read."""
+    import sqlite3
+    from contextlib import closing
+
     try:
         with closing(sqlite3.connect(f"{log.resolve().as_uri()}?mode=ro", uri=True)) as db:
             return [str(line) for (line,) in db.execute("PRAGMA integrity_check") if line != "ok"]
