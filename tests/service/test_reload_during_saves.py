@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from serving_tools import served
-from yinyan.files import exclusive
+from serving_tools import Child, served
+from yinyan.files import exclusive, temporary_folder
 from yinyan.predictor import LinkPredictor
 from yinyan.store.opening import saving_lock
 
@@ -56,3 +60,16 @@ def test_reloads_during_constant_saves_are_answered(model: Path) -> None:
             saver.join()
         assert saves > 2 and [answer.status_code for answer in answers] == [200] * 15, answers[-1].text
         assert client.post("/v1/recommend", json={"nodes": ["n01"], "k": 3}).json()["results"] == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX's")
+def test_a_service_removes_the_folder_of_one_that_was_killed(model: Path, child: Callable[..., Child]) -> None:
+    """`yinyan-*` folders stayed for ever."""
+    with temporary_folder() as mine:
+        gone = subprocess.Popen([sys.executable, "-c", ""])
+        gone.wait()
+        left = mine.with_name(mine.name.replace(f"-{os.getpid()}-", f"-{gone.pid}-"))
+        left.mkdir()
+        (left / "index.safetensors").touch()
+        child(model).wait_ready()
+        assert not left.exists() and mine.is_dir()
