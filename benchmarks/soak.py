@@ -27,7 +27,7 @@ import numpy as np
 
 from lib import common, killed_commands
 from lib.graphs import drawn
-from lib.soak_checks import flips, fresh_lists, loads_during_saves, lost_and_doubled, overlaps, read_room
+from lib.soak_checks import flips, fresh_lists, keep_log, loads_during_saves, lost_and_doubled, overlaps, read_room
 from lib.soak_figures import broken_bars, mean, most, quantiles, show, spread
 from lib.soak_service import Service
 from yinyan import Graph, LinkPredictor
@@ -69,6 +69,7 @@ def soaked(options: Any, folder: Path) -> dict[str, Any]:
     rest = 60 * options.minutes * (1 - LOADED)
     loads = {name: Load(path, name, folder, options, chance).run(seconds) for name, path in models.items()}
     first = next(iter(models.values()))
+    kept_log = folder / f"log-of-{first.name}"
     predictor = LinkPredictor.load(first, device="cpu")
     predictor.index("flashlight", recall=0.5, k=10).save(first)
     other = trained(folder, "other", options)
@@ -78,7 +79,7 @@ def soaked(options: Any, folder: Path) -> dict[str, Any]:
         "workers": options.workers,
         "connections": options.clients * options.connections,
         "load": loads,
-        "flipped_bits": flips(first, folder, options.flips, 0.12 * rest, chance),
+        "flipped_bits": flips(first, kept_log, folder, options.flips, 0.1 * rest, chance),
         "loads_during_saves": loads_during_saves([first, other], folder, min(20.0, max(1.0, 0.12 * rest))),
         "killed_commands": killed_all(folder, 0.5 * rest, 1 if options.smoke else 1_000, chance, smoke=options.smoke),
         "seconds": round(time.monotonic() - began, 1),
@@ -191,6 +192,7 @@ class Load:
                     state = room.now
                     room.close()
                     if state.version == version:
+                        keep_log(self.model, self.pause.parent)
                         break
             else:
                 raise RuntimeError("changes go on although writes pause")

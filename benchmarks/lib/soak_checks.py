@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import random
 import shutil
@@ -106,7 +107,7 @@ def answers_of_index(model: Path) -> str:
     """A digest of what a saved index answers."""
     predictor = LinkPredictor.load(model, device="cpu")
     index = predictor.load_index(model)
-    return _digest(index.recommend(predictor.graph_.ids.take(range(100)), K))
+    return _digest(index.recommend(predictor.graph_.ids.take(range(min(1_000, predictor.graph_.num_nodes))), K))
 
 
 def answers_of_log(model: Path) -> str:
@@ -161,18 +162,34 @@ def outcome(read: Reading, model: Path) -> tuple[str, str]:
         here.close()
 
 
-def flips(model: Path, folder: Path, count: int, seconds: float, chance: random.Random) -> dict[str, dict[str, int]]:
-    """Bits flipped in copies of the files of a model, its index and its change log, one at a time."""
+def keep_log(model: Path, folder: Path) -> Path:
+    """The files of a change log as they are now, as after kill -9: with what is in the write-ahead log alone."""
+    kept = folder / f"log-of-{model.name}"
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir()
+    for file in log_path(model).parent.glob(f"{log_path(model).name}*"):
+        if not file.name.endswith("-shm"):  # memory of processes that are gone
+            shutil.copy2(file, kept)
+    return kept
+
+
+def flips(
+    model: Path, kept_log: Path, folder: Path, count: int, seconds: float, chance: random.Random
+) -> dict[str, dict[str, int]]:
+    """Bits flipped in copies of a model, its index, its change log and its write-ahead log, one at a time."""
     copy = folder / "flipped"
+    log = log_path(copy)
     found: dict[str, dict[str, int]] = {}
     deadline = time.monotonic() + seconds
     kinds: dict[str, tuple[Reading, Callable[[], list[Path]]]] = {
         "model": (answers_of_model, lambda: [p for p in sorted(copy.iterdir()) if p.name != INDEX_FILE]),
         "index": (answers_of_index, lambda: [copy / INDEX_FILE]),
-        "log": (answers_of_log, lambda: sorted(folder.glob(f"{log_path(copy).name}*"))),
+        "log": (answers_of_log, lambda: [log]),
+        "write-ahead log": (answers_of_log, lambda: [log.with_name(f"{log.name}-wal")]),
     }
     for kind, (read, files) in kinds.items():
-        _copied(model, copy)
+        kept = kept_log if kind == "write-ahead log" else None
+        _copied(model, copy, kept)
         how, right = outcome(read, copy)
         if how != "read":
             raise RuntimeError(f"the {kind} cannot be read before it is damaged: {how} {right}")
@@ -180,7 +197,7 @@ def flips(model: Path, folder: Path, count: int, seconds: float, chance: random.
         for _ in range(count):
             if time.monotonic() > deadline and results:
                 break
-            _copied(model, copy)
+            _copied(model, copy, kept)
             _flip(chance.choice([file for file in files() if file.stat().st_size]), chance)
             how, what = outcome(read, copy)
             name = how if how != "read" else "exact" if what == right else "silently other"
@@ -191,23 +208,34 @@ def flips(model: Path, folder: Path, count: int, seconds: float, chance: random.
     return found
 
 
-def _copied(model: Path, copy: Path) -> None:
-    """Model, index and log as they are now; the log by SQLite's own means, since the service may be writing."""
+def _copied(model: Path, copy: Path, kept_log: Path | None) -> None:
+    """Model, index and log: the log as it was kept, or as one whole file."""
     for old in copy.parent.glob(f"{copy.name}*"):
         shutil.rmtree(old) if old.is_dir() else old.unlink()
     shutil.copytree(model, copy)
-    source = log_path(model)
-    if source.exists():
-        with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(log_path(copy))) as new:
-            old.backup(new)
-    for beside in source.parent.glob(f"{source.name}.*"):  # what a log keeps beside it
-        shutil.copy2(beside, log_path(copy).parent / beside.name.replace(source.name, log_path(copy).name, 1))
+    source, log = log_path(model), log_path(copy)
+    for file in (kept_log or source.parent).glob(f"{source.name}*"):
+        if kept_log is not None or not file.name.endswith(("-wal", "-shm")):
+            shutil.copy2(file, log.with_name(file.name.replace(source.name, log.name, 1)))
+    if kept_log is None:
+        with closing(sqlite3.connect(source)) as old_log, closing(sqlite3.connect(log)) as new_log:
+            old_log.backup(new_log)
 
 
 def _flip(path: Path, chance: random.Random) -> None:
     content = bytearray(path.read_bytes())
-    content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+    first, last = chance.choice(_parts(path, content))
+    content[chance.randrange(first, last)] ^= 1 << chance.randrange(8)
     path.write_bytes(content)
+
+
+def _parts(path: Path, content: bytearray) -> list[tuple[int, int]]:
+    """Where parts of a file begin and end: small arrays beside large ones would hardly ever be hit otherwise."""
+    if path.suffix != ".safetensors":
+        return [(0, len(content))]
+    start = 8 + int.from_bytes(content[:8], "little")
+    arrays = [facts["data_offsets"] for facts in json.loads(content[8:start]).values() if "data_offsets" in facts]
+    return [(0, start), *((start + first, start + last) for first, last in arrays if last > first)]
 
 
 # -- loads during saves ---------------------------------------------------------------------------------------

@@ -170,12 +170,12 @@ class Lane:
         odd: list[tuple[str, str, Any, set[int]]] = [
             ("GET", "/v1/nodes/nobody", None, {404}),
             ("POST", "/v1/recommend", {"nodes": ["nobody"]}, {404}),
-            ("POST", "/v1/recommend", {"nodes": ["n0"], "k": 0}, {422}),
+            ("POST", "/v1/recommend", {"nodes": ["n0"], "k": 0}, {400, 422}),
             ("POST", "/v1/recommend", {"nodes": ["n0"], "k": 10**6}, {413, 422}),
             ("POST", "/v1/edges", {"edges": [["n0", "n0"]]}, {422}),
-            ("POST", "/v1/edges", {"edges": [["n0"]]}, {422}),
+            ("POST", "/v1/edges", {"edges": [["n0"]]}, {400, 422}),
             ("POST", "/v1/edges", b'{"edges": [["n0", "n1"]', {400}),
-            ("POST", "/v1/score", b"[" * 5_000, {400}),
+            ("POST", "/v1/score", b"[" * 5_000, {400, 422}),
             ("POST", "/v1/nodes", {"nodes": [{"id": "n0", "neighbours": []}]}, {409, 422}),
             ("PUT", "/v1/edges", {"edges": []}, {405}),
         ]

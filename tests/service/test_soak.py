@@ -24,7 +24,7 @@ def test_a_service_that_is_killed_under_load_loses_and_doubles_nothing(tmp_path:
     assert load["seconds_until_workers_ended"]["most"] < 2
     assert {"recommend", "score", "node", "add edge", "odd"} <= set(load["milliseconds"])
     assert 0 < load["top10_overlap"]["worst_moment"] <= 1
-    assert set(found["flipped_bits"]) == {"model", "index", "log"}
+    assert set(found["flipped_bits"]) == {"model", "index", "log", "write-ahead log"}
     assert set(found["flipped_bits"]["model"]) <= {"refused", "exact"}
     assert found["loads_during_saves"]["loads"] >= 1
     assert found["killed_commands"]["recommend --out"]["broken"] == []
