@@ -128,6 +128,8 @@ class Keeper:
         if self._compactor is not None:
             self._compactor.join()
         self._log.close()
+        for _, done in self._waiting:
+            done.cancel()
 
     # -- the thread ----------------------------------------------------------------------------------------
 
@@ -295,4 +297,4 @@ def _told(error: Exception) -> Exception:
     if isinstance(error, YinYanError):
         return error
     _log.error("a change failed", exc_info=error)
-    return StoreError("the change cannot be made: the service's log says why (nothing was changed)")
+    return StoreError("the change cannot be made: the cause is in the log of the service (nothing was changed)")
