@@ -132,6 +132,13 @@ def test_a_large_feature_does_not_stop_the_service_for_good(
         assert torch.isfinite(room.now.snapshot.merged()).all()
 
 
+def test_the_answer_lists_nodes_whose_features_were_clipped(with_table: Path, tmp_path: Path) -> None:
+    shutil.copytree(with_table, tmp_path / "model")
+    with served(tmp_path / "model") as client:
+        made = [{"id": name, "features": {"age": age, "colour": "red"}} for name, age in (("x", 1e20), ("y", 0.0))]
+        assert client.post("/v1/nodes", json={"nodes": made}).json() == {"added": 2, "clipped": ["x"], "version": 1}
+
+
 @pytest.mark.parametrize(("name", "features", "message"), WRONG)
 def test_a_value_of_a_wrong_type_is_named_with_column_and_node(
     name: str, features: Any, message: str, tmp_path: Path, request: pytest.FixtureRequest

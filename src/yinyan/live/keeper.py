@@ -148,6 +148,7 @@ class Keeper:
                 first()
             else:
                 self._work([first, *self._more()])
+                self._compact()
 
     def _more(self) -> list[_Job]:
         """Jobs that are waiting, up to the next one of another kind."""
@@ -200,7 +201,7 @@ class Keeper:
     def _write(self, jobs: Sequence[_Job]) -> None:
         made: list[tuple[_Job, Made]] = []
         refused: list[tuple[_Job, YinYanError]] = []
-        course = self._course
+        course, is_computed = self._course, False
         try:
             with self._log.writing():
                 self._follow(self._log.after(self.now.version))
@@ -216,9 +217,11 @@ class Keeper:
                         draft.take(effect)
                     clipped = tuple(node.id for node in effect.nodes if node.clipped)
                     made.append((job, Made(effect.num, version, clipped)))
+                is_computed = True
                 step = course.computed(draft, version, self._refresher.limit(self.now))
         except BaseException:
-            course.spoil()  # what was computed is not in the log
+            if is_computed:
+                course.spoil()  # what was computed is not in the log
             raise
         self._show(step)
         for job, result in made:
@@ -265,18 +268,20 @@ class Keeper:
         if self._read_only or self.now.version < self._looked_at + _COMPACT:
             return
         self._looked_at = self.now.version
-        if is_due(self._log) and (self._compactor is None or not self._compactor.is_alive()):
+        if self._compactor is None or not self._compactor.is_alive():
             self._compactor = threading.Thread(target=self._compacted, name="compaction", daemon=True)
             self._compactor.start()
 
     def _compacted(self) -> None:
         try:
-            compact(self._log.path)
+            if is_due(self._log.path):
+                compact(self._log.path)
         except Exception:  # the log is as it was
             _log.exception("the change log could not be compacted")
 
     def _take_up(self, served: Served) -> None:
-        self._refresher.forget()
+        self._refresher.wait()
+        self._refresher = Refresher()  # rows of the model before are of no use
         course = self._opened(served)
         if not self._read_only:
             course.prepare()

@@ -96,11 +96,6 @@ class Refresher:
         outdated, self._is_outdated = self._is_outdated, False
         return None if outdated else (fresh, missed)
 
-    def forget(self) -> None:
-        """Another model is served: the pass that is under way is of no use."""
-        self.wait()
-        self.__init__()  # type: ignore[misc]
-
     def _adapt(self, overlap: float) -> None:
         if overlap < _OVERLAP:
             self.share *= max(0.25, 0.5 * (1 - _OVERLAP) / (1 - overlap))
