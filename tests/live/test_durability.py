@@ -481,7 +481,7 @@ def test_writes_wait_for_a_pass_that_they_outrun(model: Path, monkeypatch: pytes
         go_on.wait(10)
         run(self, state)
 
-    def noted(self: refresh.Refresher, seconds: float | None = None) -> None:
+    def noted(self: refresh.Refresher, seconds: float) -> None:
         waited.append(seconds)
         go_on.set()
         wait(self, seconds)
@@ -489,7 +489,7 @@ def test_writes_wait_for_a_pass_that_they_outrun(model: Path, monkeypatch: pytes
     monkeypatch.setattr(refresh.Refresher, "_run", slow)
     monkeypatch.setattr(refresh.Refresher, "wait", noted)
     with opened(model) as room:
-        room.keeper._refresher.share = 0.1
+        room.keeper._refresher.share = 0.05
         for number in range(21, 40):
             make(room, links(("n01", f"n{number}")))
         assert waited and set(waited) == {10.0}

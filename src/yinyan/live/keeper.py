@@ -124,7 +124,7 @@ class Keeper:
         """Finish what was asked for, and stop."""
         self._jobs.put(None)
         self._thread.join()
-        self._refresher.wait()
+        self._refresher.join()
         if self._compactor is not None:
             self._compactor.join()
         self._log.close()
@@ -262,6 +262,9 @@ class Keeper:
         taken = self._refresher.taken()
         if taken is not None:
             self._course.take_up(*taken)
+        measured = self._refresher.measured()
+        if measured is not None:
+            self._course.note(measured)
 
     def _compact(self) -> None:
         """Have the log compacted in the background when it has grown."""
@@ -280,7 +283,7 @@ class Keeper:
             _log.exception("the change log could not be compacted")
 
     def _take_up(self, served: Served) -> None:
-        self._refresher.wait()
+        self._refresher.join()
         self._refresher = Refresher()  # rows of the model before are of no use
         course = self._opened(served)
         if not self._read_only:
