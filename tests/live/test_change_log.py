@@ -127,6 +127,23 @@ def test_a_crash_between_commit_and_head_loses_nothing(tmp_path: Path, monkeypat
     assert log_head.read_head(path).count == 4  # type: ignore[union-attr]
 
 
+def test_a_change_of_another_process_while_a_log_is_opened_is_no_loss(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log"
+    filled(path, 3)
+    other, read_head = ChangeLog(path), log_head.read_head
+
+    def racing(log: Path) -> Any:
+        monkeypatch.undo()
+        write(other, links(("x", "y")))
+        return read_head(log)
+
+    monkeypatch.setattr(change_log, "read_head", racing)
+    assert len(content(path)[2]) == 4
+    other.close()
+
+
 def test_a_torn_head_leaves_the_one_before(tmp_path: Path) -> None:
     path = tmp_path / "log"
     filled(path, 5)

@@ -132,6 +132,13 @@ def test_a_large_feature_does_not_stop_the_service_for_good(
         assert torch.isfinite(room.now.snapshot.merged()).all()
 
 
+def test_the_answer_lists_nodes_whose_features_were_clipped(with_table: Path, tmp_path: Path) -> None:
+    shutil.copytree(with_table, tmp_path / "model")
+    with served(tmp_path / "model") as client:
+        made = [{"id": name, "features": {"age": age, "colour": "red"}} for name, age in (("x", 1e20), ("y", 0.0))]
+        assert client.post("/v1/nodes", json={"nodes": made}).json() == {"added": 2, "clipped": ["x"], "version": 1}
+
+
 @pytest.mark.parametrize(("name", "features", "message"), WRONG)
 def test_a_value_of_a_wrong_type_is_named_with_column_and_node(
     name: str, features: Any, message: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -474,7 +481,7 @@ def test_writes_wait_for_a_pass_that_they_outrun(model: Path, monkeypatch: pytes
         go_on.wait(10)
         run(self, state)
 
-    def noted(self: refresh.Refresher, seconds: float | None = None) -> None:
+    def noted(self: refresh.Refresher, seconds: float) -> None:
         waited.append(seconds)
         go_on.set()
         wait(self, seconds)
@@ -482,7 +489,7 @@ def test_writes_wait_for_a_pass_that_they_outrun(model: Path, monkeypatch: pytes
     monkeypatch.setattr(refresh.Refresher, "_run", slow)
     monkeypatch.setattr(refresh.Refresher, "wait", noted)
     with opened(model) as room:
-        room.keeper._refresher.share = 0.1
+        room.keeper._refresher.share = 0.05
         for number in range(21, 40):
             make(room, links(("n01", f"n{number}")))
         assert waited and set(waited) == {10.0}

@@ -146,17 +146,18 @@ class ChangeLog:
 
     def _compare_head(self, *, accept_loss: bool) -> None:
         """Refuse a log that has fewer changes than it once had, or others."""
-        with self._reading():
-            facts = self._facts()
-            try:
-                known = read_head(self.path)
+        try:
+            known = read_head(self.path)  # before the facts: a process that writes meanwhile makes these the newer
+            with self._reading():
+                facts = self._facts()
                 if known is not None:
                     self._follows(known, facts)
-            except StoreError as error:
-                if not accept_loss:
-                    raise
-                _log.warning("%s: the loss is accepted", error)
-                write_head(self.path, Head(facts.count, facts.head), lower=True)
+        except StoreError as error:
+            if not accept_loss:
+                raise
+            _log.warning("%s: the loss is accepted", error)
+            facts = self.facts()
+            write_head(self.path, Head(facts.count, facts.head), lower=True)
         write_head(self.path, Head(facts.count, facts.head))
 
     def _follows(self, known: Head, facts: Facts) -> None:
@@ -356,6 +357,7 @@ def verify_log(path: Path) -> list[str]:
     findings: list[str] = []
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_PATIENCE)) as db:
+            known = read_head(path)
             db.execute("BEGIN")
             for (line,) in db.execute("PRAGMA integrity_check"):
                 if line != "ok":
@@ -366,7 +368,6 @@ def verify_log(path: Path) -> list[str]:
             facts = Facts.read(list(found.items()), path)
             checked_net(db, path, facts)
             checked_changes(db, path, facts, facts.base, facts.base_head)
-            known = read_head(path)
             if known is not None and known.count > facts.count:
                 findings.append(
                     f"the change log '{path}' lacks its newest {counted(known.count - facts.count, 'change')}"

@@ -29,9 +29,13 @@ class Compacted(NamedTuple):
     bytes_after: int
 
 
-def is_due(log: ChangeLog) -> bool:
+def is_due(path: Path) -> bool:
     """Whether a log has grown so much that its compaction pays: by many changes, and by half of its net effect."""
-    facts = log.facts()
+    log = ChangeLog(path)
+    try:
+        facts = log.facts()
+    finally:
+        log.close()
     return facts.count - facts.base > _KEPT + max(_GROWN, facts.net_items // 2)
 
 

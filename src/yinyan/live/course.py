@@ -15,7 +15,6 @@ from yinyan.live.change_log import Logged
 from yinyan.live.live_state import NO_DRIFT, LiveState, Measured, Served
 from yinyan.live.new_nodes import Inputs
 from yinyan.live.planning import Draft
-from yinyan.live.refresh import Fresh
 from yinyan.live.renewal import Renewal, WholeRenewal, grown_inputs, renewal_for
 from yinyan.live.structure import Effect, Structure
 from yinyan.model.inference import is_finite
@@ -52,6 +51,7 @@ class Course:
     def __init__(self, served: Served) -> None:
         structure = Structure.of(served.fitted.graph, served.labels)
         self.state = LiveState(served, 0, structure, served.finder.state, Inputs.of(served.fitted))
+        self._measured = NO_DRIFT
         self.renewal: Renewal | None = None  # None where it has to be made of the state
 
     def prepare(self) -> Renewal:
@@ -134,11 +134,11 @@ class Course:
         if step.values is not None:
             everyone = step.rows is None or step.rows.size == step.structure.num_nodes
             finder.refresh(step.values) if everyone or step.rows is None else finder.update(step.rows, step.values)
-        self._shown(step.version, step.structure, step.inputs or state.inputs, state.measured)
+        self._shown(step.version, step.structure, step.inputs or state.inputs)
 
-    def take_up(self, fresh: Fresh, missed: Sequence[Effect]) -> None:
+    def take_up(self, renewal: Renewal, missed: Sequence[Effect]) -> None:
         """Go on with rows of a pass over the whole graph, after what has changed while it ran."""
-        state, renewal = self.state, fresh.renewal
+        state = self.state
         moving = [effect for effect in missed if effect.moves_rows]
         if moving:
             renewal.apply(state.structure, moving)
@@ -147,8 +147,13 @@ class Course:
             return
         self.renewal = renewal
         state.served.finder.refresh(values)
-        self._shown(state.version, state.structure, renewal.inputs, fresh.measured)
+        self._shown(state.version, state.structure, renewal.inputs)
 
-    def _shown(self, version: int, structure: Structure, inputs: Inputs, measured: Measured = NO_DRIFT) -> None:
+    def note(self, measured: Measured) -> None:
+        """What a pass has found, for this state and those after it."""
+        self._measured = measured
+        self._shown(self.state.version, self.state.structure, self.state.inputs)
+
+    def _shown(self, version: int, structure: Structure, inputs: Inputs) -> None:
         served = self.state.served
-        self.state = LiveState(served, version, structure, served.finder.state, inputs, measured)
+        self.state = LiveState(served, version, structure, served.finder.state, inputs, self._measured)

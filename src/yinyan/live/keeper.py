@@ -148,10 +148,12 @@ class Keeper:
         """Finish what was asked for, and stop."""
         self._jobs.put(None)
         self._thread.join()
-        self._refresher.wait()
+        self._refresher.join()
         if self._compactor is not None:
             self._compactor.join()
         self._log.close()
+        for _, done in self._waiting:
+            done.cancel()
 
     # -- the thread ----------------------------------------------------------------------------------------
 
@@ -170,6 +172,7 @@ class Keeper:
                 first()
             else:
                 self._work([first, *self._more()])
+                self._compact()
 
     def _more(self) -> list[_Job]:
         """Jobs that are waiting, up to the next one of another kind."""
@@ -222,7 +225,7 @@ class Keeper:
     def _write(self, jobs: Sequence[_Job]) -> None:
         made: list[tuple[_Job, Made]] = []
         refused: list[tuple[_Job, YinYanError]] = []
-        course = self._course
+        course, is_computed = self._course, False
         try:
             with self._log.writing():
                 self._follow(self._log.after(self.now.version))
@@ -238,9 +241,11 @@ class Keeper:
                         draft.take(effect)
                     clipped = tuple(node.id for node in effect.nodes if node.clipped)
                     made.append((job, Made(effect.num, version, clipped)))
+                is_computed = True
                 step = course.computed(draft, version, self._refresher.limit(self.now))
         except BaseException:
-            course.spoil()  # what was computed is not in the log
+            if is_computed:
+                course.spoil()  # what was computed is not in the log
             raise
         self._show(step)
         for job, result in made:
@@ -281,24 +286,29 @@ class Keeper:
         taken = self._refresher.taken()
         if taken is not None:
             self._course.take_up(*taken)
+        measured = self._refresher.measured()
+        if measured is not None:
+            self._course.note(measured)
 
     def _compact(self) -> None:
         """Have the log compacted in the background when it has grown."""
         if self._read_only or self.now.version < self._looked_at + _COMPACT:
             return
         self._looked_at = self.now.version
-        if is_due(self._log) and (self._compactor is None or not self._compactor.is_alive()):
+        if self._compactor is None or not self._compactor.is_alive():
             self._compactor = threading.Thread(target=self._compacted, name="compaction", daemon=True)
             self._compactor.start()
 
     def _compacted(self) -> None:
         try:
-            compact(self._log.path)
+            if is_due(self._log.path):
+                compact(self._log.path)
         except Exception:  # the log is as it was
             _log.exception("the change log could not be compacted")
 
     def _take_up(self, served: Served) -> None:
-        self._refresher.forget()
+        self._refresher.join()
+        self._refresher = Refresher()  # rows of the model before are of no use
         course = self._opened(served)
         if not self._read_only:
             course.prepare()
@@ -319,4 +329,4 @@ def _told(error: Exception) -> Exception:
     if isinstance(error, YinYanError):
         return error
     _log.error("a change failed", exc_info=error)
-    return StoreError("the change cannot be made: the service's log says why (nothing was changed)")
+    return StoreError("the change cannot be made: the cause is in the log of the service (nothing was changed)")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +18,7 @@ from yinyan.model.inference import is_finite
 from yinyan.retrieval.exact import ExactSearch, TopK
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["Fresh", "Refresher", "measured", "top_overlap"]
+__all__ = ["Refresher", "measured", "top_overlap"]
 
 Rows = NDArray[np.int64]
 
@@ -29,41 +28,40 @@ _SHARE = 0.002  # changed links, as a share of all, after which a pass begins; i
 _SHARES = (0.0005, 0.02)  # between which it adapts
 _OVERLAP = 0.99  # share of the ten best partners that has to be right when a pass begins
 _RELAXED = 0.996  # above, passes may be rarer
-_OUTRUN = 2.0  # times the share, from which on a change is made by a pass of its own
-_PATIENT = 0.7  # of that, from which on writes wait for the pass that is under way
+_OUTRUN = 3.0  # times the share, from which on a change is made by a pass of its own
+_PATIENT = 0.8  # of that, from which on writes wait for the pass that is under way
 _SAMPLE = 64  # nodes whose best partners are compared
 _TOP = 10
 
 
-class Fresh(NamedTuple):
-    """What a pass made: rows as of a version, ready to follow what came after, and how far the live ones were."""
-
-    renewal: Renewal
-    version: int
-    measured: Measured
-
-
 class Refresher:
-    """Decides when a pass is due, and makes it in a thread; all methods but the pass run in the keeper's thread."""
+    """Decides when a pass is due, makes it in a thread, and measures there what it has corrected.
+
+    All methods but those of the thread are called by the keeper's.
+    """
 
     def __init__(self) -> None:
         self.share = _SHARE
         self._thread: threading.Thread | None = None
-        self._made: Fresh | None = None
+        self._is_made = threading.Event()  # the pass has ended, and is measured next
+        self._is_taken = self._is_outdated = False
+        self._made: Renewal | None = None
+        self._measured: Measured | None = None
         self._missed: list[Effect] = []
-        self._is_outdated = False
 
     @property
-    def is_running(self) -> bool:
+    def is_passing(self) -> bool:
         """Whether a pass is under way, or has ended and waits to be taken up."""
-        return self._thread is not None
+        return self._thread is not None and not self._is_taken
 
     def note(self, renewal: Renewal | None, state: LiveState, effects: Sequence[Effect]) -> None:
         """Changes were made, and `state` shows them: a pass begins where many have come together."""
-        if self.is_running:
+        if self.is_passing:
             self._missed += effects
-        elif renewal is not None and renewal.changed > self.share * state.structure.num_links:
-            self._missed = []
+        elif self._thread is None and renewal is not None and renewal.changed > self.share * state.structure.num_links:
+            self._is_made.clear()
+            self._is_taken = self._is_outdated = False
+            self._made, self._measured, self._missed = None, None, []
             self._thread = threading.Thread(target=self._run, args=(state,), name="refresh", daemon=True)
             self._thread.start()
 
@@ -73,33 +71,37 @@ class Refresher:
 
     def is_outrun(self, renewal: Renewal | None, state: LiveState) -> bool:
         """Whether so much has changed since the last pass that the one under way has to be waited for."""
-        return self.is_running and renewal is not None and renewal.changed > _PATIENT * self.limit(state)
+        return self.is_passing and renewal is not None and renewal.changed > _PATIENT * self.limit(state)
 
     def outdate(self) -> None:
         """There was a pass over all rows meanwhile: the one under way only measures."""
-        self._is_outdated = self.is_running
+        self._is_outdated = True
 
-    def wait(self, seconds: float | None = None) -> None:
+    def wait(self, seconds: float) -> None:
         """Wait for the pass that is under way."""
+        self._is_made.wait(seconds)
+
+    def join(self) -> None:
+        """Wait for the end of the thread."""
         if self._thread is not None:
-            self._thread.join(seconds)
+            self._thread.join()
 
-    def taken(self) -> tuple[Fresh, list[Effect]] | None:
+    def taken(self) -> tuple[Renewal, list[Effect]] | None:
         """The pass that has ended, and what it missed; None where there is none."""
-        if self._thread is None or self._thread.is_alive():
+        if not self.is_passing or not self._is_made.is_set():
             return None
-        self._thread, fresh, missed = None, self._made, self._missed
-        self._made, self._missed = None, []
-        if fresh is None:
-            return None
-        self._adapt(fresh.measured.overlap)
-        outdated, self._is_outdated = self._is_outdated, False
-        return None if outdated else (fresh, missed)
+        self._is_taken = True
+        made, self._made = self._made, None
+        return None if made is None or self._is_outdated else (made, self._missed)
 
-    def forget(self) -> None:
-        """Another model is served: the pass that is under way is of no use."""
-        self.wait()
-        self.__init__()  # type: ignore[misc]
+    def measured(self) -> Measured | None:
+        """What was measured of the last pass, once; the share of changes before the next one adapts to it."""
+        if self._thread is None or not self._is_taken or self._thread.is_alive():
+            return None
+        self._thread, found = None, self._measured
+        if found is not None:
+            self._adapt(found.overlap)
+        return found
 
     def _adapt(self, overlap: float) -> None:
         if overlap < _OVERLAP:
@@ -110,13 +112,17 @@ class Refresher:
 
     def _run(self, state: LiveState) -> None:
         try:
-            renewal = renewal_for(state.served.fitted, state.structure, state.inputs)
-            rows = renewal.values
+            made = renewal_for(state.served.fitted, state.structure, state.inputs)
+            rows = made.values
             if not is_finite(rows):
                 raise ValueError("the embeddings are not finite")
-            self._made = Fresh(renewal, state.version, measured(state, rows))
+            self._made = made
+            self._is_made.set()  # what follows keeps nobody waiting
+            self._measured = measured(state, rows)
         except Exception:  # the rows that are followed one by one still answer
             _log.exception("the embeddings could not be computed anew")
+        finally:
+            self._is_made.set()
 
 
 def measured(state: LiveState, fresh: Tensor, sample: int = _SAMPLE) -> Measured:

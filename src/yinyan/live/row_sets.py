@@ -48,6 +48,8 @@ class RowSets:
 
     def has(self, row: int, member: int) -> bool:
         """Whether a row's set holds another row."""
+        if row >= self.num_rows or member >= self.num_rows:
+            return False
         found = self.of(row)
         place = int(np.searchsorted(found, member))
         return place < found.size and int(found[place]) == member

@@ -215,11 +215,11 @@ def _changes(app: FastAPI, room: Room) -> None:
         """Undo rejections: these pairs can be recommended again."""
         return await change("take_back", "rejected", body.pairs)
 
-    @app.post("/v1/nodes", responses=_documented(schemas.Added, *_CHANGED))
+    @app.post("/v1/nodes", responses=_documented(schemas.AddedNodes, *_CHANGED))
     async def add_nodes(body: schemas.NodesBody) -> Response:
         """Add nodes, with features if the model uses them, and edges to their neighbours."""
         made = await room.changed({"kind": "add_nodes", "nodes": [node.model_dump() for node in body.nodes]})
-        return _json({"added": made.num, "version": made.version})
+        return _json({"added": made.num, "clipped": made.clipped, "version": made.version})
 
     @app.post("/v1/reload", responses=_documented(schemas.Reloaded, *_CHANGED))
     async def reload() -> Response:

@@ -424,6 +424,12 @@ class Added(_Answer):
     added: int
 
 
+class AddedNodes(Added):
+    """Number of new nodes, and those whose features were clipped to the range that training saw."""
+
+    clipped: list[NodeId] = []
+
+
 class Removed(_Answer):
     """Number of removed edges, and the version of the graph."""
 
