@@ -50,7 +50,6 @@ def main() -> None:
     parser.add_argument("--compare-every", type=float, default=12.0, help="seconds between two comparisons")
     parser.add_argument("--flips", type=int, default=60, help="flipped bits per kind of file, at most")
     parser.add_argument("--requests", type=int, default=500_000, help="of all clients, at most")
-    parser.add_argument("--poison", action="store_true", help="some new nodes have a feature of 1e20")
     parser.add_argument("--seed", type=int, default=0)
     options = common.parsed(parser, minutes=0.06, nodes=120, workers=1, clients=1, flips=1)
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
@@ -153,7 +152,6 @@ class Load:
             "seed": self.options.seed + number,
             "until": time.time() + 2 * seconds + 600,  # should the soak itself end before it says stop
             "most": self.options.requests // (2 * self.options.clients * lanes),  # of each of the two models
-            "poison": self.options.poison,
             "pause": str(self.pause),
             "stop": str(self.stop),
         }

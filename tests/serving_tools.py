@@ -113,6 +113,22 @@ def run_with_unread_errors(arguments: list[str], errors: str) -> None:
     main(arguments)
 
 
+def _runs(group: int) -> bool:
+    """Whether a process of a group runs; the system may remember for seconds those that have ended."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    if not Path("/proc/self/stat").exists():
+        return True
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+            state, _, of_group, *_ = file.read_text(errors="replace").rpartition(")")[2].split()
+            if int(of_group) == group and state not in "ZX":
+                return True
+    return False
+
+
 class Child:
     """A service in a process of its own, started by the command line."""
 
@@ -150,13 +166,9 @@ class Child:
         self.client.close()
 
     def is_gone(self) -> bool:
-        """Whether none of its processes is left."""
+        """Whether none of its processes runs any more."""
         self.process.join(0)
-        try:
-            os.killpg(self.process.pid or 0, 0)
-        except ProcessLookupError:
-            return True
-        return False
+        return not _runs(self.process.pid or 0)
 
     def stop(self) -> int | None:
         """As a service manager stops it."""

@@ -17,16 +17,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from yinyan import LinkPredictor
 from yinyan.errors import YinYanError
-from yinyan.live import renewal
 from yinyan.live.change_log import log_path
 from yinyan.live.live_state import LiveState
-from yinyan.live.new_nodes import with_table
-from yinyan.model.fitted import embed_graph
-from yinyan.model.tensors import feature_tensor
+from yinyan.live.renewal import fresh_embeddings
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index_store import INDEX_FILE
 from yinyan.retrieval.snapshot import Snapshot
@@ -48,20 +44,9 @@ def read_room(model: Path, log: Path | None = None) -> Room:
 
 def fresh_lists(state: LiveState, ids: Sequence[str]) -> list[list[str]]:
     """The best links of some nodes by a fresh pass over the graph of a state, every candidate scored."""
-    rows = Snapshot.of(_fresh_embeddings(state))
+    rows = Snapshot.of(fresh_embeddings(state))
     tops = ExactSearch(state.decoder).top_k(rows, state.rows(ids), K, lambda row: state.left_out(row, True))
     return [[str(name) for name in state.ids(top.rows)] for top in tops]
-
-
-def _fresh_embeddings(state: LiveState) -> Tensor:
-    own = getattr(renewal, "fresh_embeddings", None)
-    if own is not None:
-        made: Tensor = own(state)
-        return made
-    fitted, inputs = state.served.fitted, state.inputs
-    features = feature_tensor(inputs.all_features(), torch.device("cpu"))
-    messages = renewal.messages_of(fitted, state.structure)
-    return embed_graph(with_table(fitted.model, inputs.table), features, messages, fitted.settings, fitted.seed)
 
 
 def overlaps(answered: Sequence[Sequence[str]], fresh: Sequence[Sequence[str]]) -> list[float]:

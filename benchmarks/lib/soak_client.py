@@ -159,7 +159,7 @@ class Lane:
         near = sorted({self._name() for _ in range(self.chance.randint(1, 3))})
         node = {"id": f"s{self.plan['lane'] + self.number}-{number}", "neighbours": near, "label": f"Node {number}"}
         features = [self.chance.gauss(0, 1) for _ in range(width)]
-        if width and self.plan["poison"] and self.chance.random() < 0.1:
+        if width and self.chance.random() < 0.1:
             features[0] = POISON
         return {**node, "features": features} if width else node
 

@@ -46,7 +46,7 @@ def test_workers_of_a_killed_parent_went_on_acknowledging_and_kept_the_port(
     for writer in writers:
         writer.join(20)
     again.wait_ready()
-    assert seconds < 2, f"workers ran for {seconds:.1f} s without their parent"  # one second, and a busy machine
+    assert seconds < 2, f"workers ran for {seconds:.1f} s without their parent"  # 1 s, and as much on a busy machine
     log = ChangeLog(log_path(model))
     logged = [node["id"] for entry in log.after(0) for node in entry.change["nodes"]]
     log.close()
