@@ -55,7 +55,7 @@ def test_an_index_follows_the_graph_and_is_built_again(
                 assert len(mine) == len(truth) == 10
                 overlap.append(len(set(mine) & set(truth)) / 10)
             assert 1_499 - 3 * step not in targets(quick, step, 100)  # a link now
-        assert np.mean(overlap) > 0.75  # its own recall for k = 10; rows that hardly moved are searched by their cells
+        assert np.mean(overlap) > 0.9, overlap
         deadline = time.monotonic() + 20
         while quick.now.served.finder._fresh is None and time.monotonic() < deadline:  # type: ignore[attr-defined]
             if quick.now.served.finder._index is not first:  # type: ignore[attr-defined]
