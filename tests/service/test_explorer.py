@@ -47,6 +47,7 @@ CASES = (
     "read only",
     "accessible, light",
     "accessible, dark",
+    "another origin",
 )
 OF_A_REPORT = ("report, light", "report, dark", "report, phone", "report, printed")
 

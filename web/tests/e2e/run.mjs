@@ -1,11 +1,12 @@
 // `node run.mjs ADDRESS BROWSER [NAME]`: all cases (or those whose name holds NAME) against a running service, or of a report's file://; results as JSON.
 import { exploring } from "./exploring.mjs";
 import { runCases } from "./harness.mjs";
+import { intruding } from "./intruding.mjs";
 import { judging } from "./judging.mjs";
 import { looking } from "./looking.mjs";
 import { report } from "./report.mjs";
 
 const [base, browser, only] = process.argv.slice(2);
-const cases = base.startsWith("file:") ? report : { ...exploring, ...judging, ...looking };
+const cases = base.startsWith("file:") ? report : { ...exploring, ...judging, ...looking, ...intruding };
 if (base === "--list") console.log(JSON.stringify(Object.keys(cases)));
 else console.log(JSON.stringify(await runCases(cases, { base, browser, only }), null, 1));
