@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+import uvicorn
 
 from serving_tools import Child, run_with_unread_errors, served
 from yinyan.service.bodies import Bodies
@@ -183,3 +184,33 @@ def test_dropped_lines_are_in_the_metrics(model: Path, monkeypatch: pytest.Monke
             time.sleep(0.01)
         assert "yinyan_log_lines_dropped_total 0\n" not in client.get("/metrics").text
         monkeypatch.undo()
+
+
+def test_answers_of_several_processes_do_not_wait_for_the_network() -> None:
+    """Every answer of several workers took 44 ms: asyncio leaves a socket as it is that names no protocol."""
+    seen: list[int] = []
+
+    class Recording(SlowClientProtocol):
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    with socket.socket() as shared_by_workers:  # as uvicorn makes it: of protocol 0
+        shared_by_workers.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, http=Recording, log_level="critical", lifespan="off"))
+        thread = threading.Thread(target=server.run, args=([shared_by_workers],), daemon=True)
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{shared_by_workers.getsockname()[1]}"
+            deadline = time.monotonic() + 10
+            while not server.started and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert httpx.get(address, trust_env=False).text == "ok"
+        finally:
+            server.should_exit = True
+            thread.join(10)
+    assert seen and all(seen)

@@ -1,4 +1,4 @@
-"""Slow and idle clients are disconnected: time limits for heads and for unread answers, which uvicorn does not have."""
+"""Connections: slow and idle clients are disconnected, by limits that uvicorn does not have; answers leave at once."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class SlowClientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     def connection_made(self, transport: Any) -> None:
         """The limit starts when the connection does."""
         super().connection_made(transport)
+        _send_at_once(transport)
         transport.set_write_buffer_limits(high=0)  # whatever is not taken at once starts the limit for readers
         self._start()
 
@@ -95,3 +96,13 @@ class SlowClientProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
                 socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
             )
         self.transport.abort()
+
+
+def _send_at_once(transport: Any) -> None:
+    """Head and body of an answer go out as they are written: else the body waits 40 ms for the client's system.
+
+    asyncio does this for sockets that name their protocol; those that uvicorn shares among processes do not.
+    """
+    found = transport.get_extra_info("socket")
+    if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
