@@ -203,7 +203,7 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _command(folder: str, arguments: list[str], step: int, run: Callable[[list[str]], None], told: Any) -> None:
+def _command(folder: str, arguments: list[str], step: int, run: Callable[[list[str]], None], pipe: Any) -> None:
     """A command in this process, with what it prints in files."""
     os.chdir(folder)
     for name, stream in (("printed.txt", 1), ("said.txt", 2)):
@@ -215,7 +215,7 @@ def _command(folder: str, arguments: list[str], step: int, run: Callable[[list[s
     except SystemExit as left:
         if not left.code:
             sys.stdout.flush()
-            told.send(counted[0])
+            pipe.send(counted[0])
         raise
 
 

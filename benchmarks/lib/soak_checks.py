@@ -117,14 +117,14 @@ def _digest(*parts: Any) -> str:
 Reading = Callable[[Path], str]
 
 
-def _read_in_child(read: Reading, model: Path, told: Any) -> None:
+def _read_in_child(read: Reading, model: Path, pipe: Any) -> None:
     torch.set_num_threads(1)
     try:
-        told.send(("read", read(model)))
+        pipe.send(("read", read(model)))
     except YinYanError as error:
-        told.send(("refused", str(error)))
+        pipe.send(("refused", str(error)))
     except Exception as error:
-        told.send(("traceback", repr(error)))
+        pipe.send(("traceback", repr(error)))
 
 
 def outcome(read: Reading, model: Path) -> tuple[str, str]:
@@ -226,7 +226,7 @@ def _parts(path: Path, content: bytearray) -> list[tuple[int, int]]:
 # -- loads during saves ---------------------------------------------------------------------------------------
 
 
-def _save_in_turn(models: list[Path], place: Path, seconds: float, told: Any) -> None:
+def _save_in_turn(models: list[Path], place: Path, seconds: float, pipe: Any) -> None:
     torch.set_num_threads(1)
     predictors = [LinkPredictor.load(model, device="cpu") for model in models]
     saved, deadline = 0, time.monotonic() + seconds
@@ -234,8 +234,8 @@ def _save_in_turn(models: list[Path], place: Path, seconds: float, told: Any) ->
         predictors[saved % len(predictors)].save(place)
         saved += 1
         if saved == 1:
-            told.send(saved)  # there is something to load
-    told.send(saved)
+            pipe.send(saved)  # there is something to load
+    pipe.send(saved)
 
 
 def loads_during_saves(models: list[Path], folder: Path, seconds: float) -> dict[str, int]:

@@ -38,7 +38,7 @@ Answer = tuple[int, Any]
 
 
 class Lane:
-    """One connection, what it owns, and what it was told."""
+    """One connection, what it owns, and what was acknowledged to it."""
 
     def __init__(self, plan: dict[str, Any], number: int) -> None:
         self.plan, self.number = plan, number
@@ -120,7 +120,7 @@ class Lane:
         }
         return questions[kind]()
 
-    async def _pair(self, kind: str, route: str, name: str, states: dict[Any, bool | None], told: str) -> None:
+    async def _pair(self, kind: str, route: str, name: str, states: dict[Any, bool | None], counted: str) -> None:
         """Add or remove a pair of our own; the count in the answer has to fit what was acknowledged before."""
         pair, wanted = self.chance.choice(self.pairs), kind in ("add edge", "reject")
         before, states[pair] = states.get(pair), None
@@ -130,7 +130,7 @@ class Lane:
         elif status == 200:
             states[pair] = wanted
             self._made(answer)
-            if before is not None and answer[told] != int(before != wanted):
+            if before is not None and answer[counted] != int(before != wanted):
                 self.contradictions.append(f"{kind} {pair}: {answer} although it was {before}")
         else:
             self.wrong.append(f"{kind}: {status} {str(answer)[:200]}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import threading
 import time
@@ -52,6 +54,32 @@ def test_workers_of_a_killed_parent_went_on_acknowledging_and_kept_the_port(
     log.close()
     assert acknowledged <= set(logged) and len(logged) == len(set(logged))
     assert again.client.get("/v1/model").json()["live"]["version"] == len(logged)
+
+
+def _workers(service: Child) -> set[int]:
+    """Processes that the first one of a service has started to answer requests."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+            parent = int((folder / "stat").read_text(errors="replace").rpartition(")")[2].split()[1])
+            if parent == service.process.pid and b"spawn_main" in (folder / "cmdline").read_bytes():
+                found.add(int(folder.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+def test_a_worker_that_ended_while_it_was_asked_for_a_sign_of_life_was_not_replaced(
+    model: Path, child: Callable[..., Child]
+) -> None:
+    """For ten minutes one worker was missing, and SIGTERM was not handled."""
+    service = child(model, "--workers", "2", "--access-log", os.devnull).wait_ready()
+    assert until(lambda: len(_workers(service)) == 2, 20)
+    victim = min(_workers(service))
+    os.kill(victim, signal.SIGSTOP)  # it answers no more
+    time.sleep(1.5)  # the first process asks twice a second, and waits now
+    os.kill(victim, signal.SIGKILL)
+    assert until(lambda: len(_workers(service) - {victim}) == 2, 20), "nobody took its place"
+    assert service.stop() == 0
 
 
 def _write_until_refused(port: int, writer: int, acknowledged: set[str]) -> None:

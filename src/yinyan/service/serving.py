@@ -28,6 +28,7 @@ from yinyan.service.options import Options, check_proxy, is_loopback
 from yinyan.service.ports import wait_for_port
 from yinyan.service.routes import create_app
 from yinyan.service.slow_clients import SlowClientProtocol
+from yinyan.service.supervisor import Supervisor
 
 __all__ = ["app_of_environment", "serve", "uvicorn_settings"]
 
@@ -71,7 +72,8 @@ def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) 
 def _run_several(options: Options, tell: Callable[[str], None]) -> None:
     """Serve in processes behind one socket; the address is printed when all of them have read the model."""
     threading.Thread(target=_announce, args=(options, tell), name="address", daemon=True).start()
-    uvicorn.run("yinyan.service.parent:worker_app", factory=True, **uvicorn_settings(options))
+    config = uvicorn.Config("yinyan.service.parent:worker_app", factory=True, **uvicorn_settings(options))
+    Supervisor(config, sockets=[config.bind_socket()]).run()
 
 
 def _free_port(host: str) -> int:
