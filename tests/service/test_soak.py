@@ -17,6 +17,7 @@ def test_a_service_that_is_killed_under_load_loses_and_doubles_nothing(tmp_path:
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout)
+    assert found["broken_bars"] == []
     load = found["load"]["features"]
     assert load["kills"]["service"] >= 1 and load["comparisons"] >= 1
     assert load["requests"] > 50 and load["acknowledged"] > 5
