@@ -473,12 +473,12 @@ class _Build:
         tell(f"exact answers of {2 * sample:,} sampled nodes, which recall is measured against")
         search, drawn = Probing(self.decoder, lists, Efforts({budget.k: Effort(1, 1)})), self._drawn(2 * sample)
         half = max(1, drawn.sources.size // 2)
-        found = self._efforts(search, drawn.part(slice(0, half)), tell)
+        measured = drawn.part(slice(half, None)) if drawn.sources.size > 1 else drawn
+        found = self._efforts(search, drawn.part(slice(0, half)), measured, tell)
         if isinstance(found, str):
             return self.exact(found)
         efforts, note = found
         search = search.with_efforts(efforts)
-        measured = drawn.part(slice(half, None)) if drawn.sources.size > 1 else drawn
         facts = self._facts(
             kind, lists.num_bytes, cells=cells, note=note,
             **_measured(measured, search, self.rows, list(efforts.by_k), budget.k),
@@ -487,7 +487,7 @@ class _Build:
         return Index(self.graph, self.decoder, self.rows, search, facts)
 
     def _efforts(
-        self, search: Probing, sample: Sample, tell: Callable[[str], None]
+        self, search: Probing, sample: Sample, check: Sample, tell: Callable[[str], None]
     ) -> tuple[Efforts, str | None] | str:
         """The effort of each k and what of the budget they miss; or why search had better be exact."""
         budget, chosen, missed = self.budget, dict[int, Effort](), list[str]()
@@ -495,7 +495,9 @@ class _Build:
         others = [k for k in measured_ks(budget.k) if k != budget.k]
         first = 0  # step of the ladder
         for k in (budget.k, *others):
-            trials = try_efforts(search, self.rows, sample, k, budget, tell, first=first, useless_from=useless)
+            trials = try_efforts(
+                search, self.rows, sample, k, budget, tell, check=check, first=first, useless_from=useless
+            )
             if not chosen:  # other k take about as many steps
                 first = max(0, len(trials) - 1 - _STEPS_BACK)
             best = within(trials, budget)
