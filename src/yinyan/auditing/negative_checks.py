@@ -100,9 +100,9 @@ def negatives_are_apart(material: Material, log: Log) -> None:
         pairs, others = material.negatives[later], material.negatives[earlier]
         if earlier == "valid" and 3 in (pairs.ndim, others.ndim):
             continue  # each link's own: those of two links may well be the same
-        told = distinct(material.keys(others.reshape(-1, 2)))
-        tally = material.tally(pairs, material.among(told))
-        chance = tally[1] * len(told) / max(1, material.num_possible)
+        seen = distinct(material.keys(others.reshape(-1, 2)))
+        tally = material.tally(pairs, material.among(seen))
+        chance = tally[1] * len(seen) / max(1, material.num_possible)
         beyond = tally[0] > chance + 5 * math.sqrt(chance) + 2
         log.found(
             "shared-negatives",

@@ -97,7 +97,7 @@ class IndexFinder:
 
     def __init__(self, index: Index, build: Callable[[Any], Index]) -> None:
         self._index, self._build = index, build
-        self._fresh: Index | None = None  # built in the background, and not yet told what changed meanwhile
+        self._fresh: Index | None = None  # built in the background, and without what has changed meanwhile
         self._missed: list[Rows] = []
         self._builder: threading.Thread | None = None
 

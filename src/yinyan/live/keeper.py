@@ -125,7 +125,7 @@ class Keeper:
                 self._log.bind(served.fingerprint, directed=directed, carry_over=self.carry_over, reload=True)
                 self._take_up(served)
                 done.set_result(Made(1, self.now.version))
-            except Exception as error:  # told to the one who asked
+            except Exception as error:  # reported to the one who asked
                 done.set_exception(error)
 
         self._jobs.put(work)
@@ -138,7 +138,7 @@ class Keeper:
         def work() -> None:
             try:
                 done.set_result(self._log.last())
-            except Exception as error:  # told to the one who asked
+            except Exception as error:  # reported to the one who asked
                 done.set_exception(error)
 
         self._jobs.put(work)

@@ -46,7 +46,7 @@ class Effect(NamedTuple):
     removed: tuple[Pair, ...] = ()
     rejected: tuple[Pair, ...] = ()
     taken_back: tuple[Pair, ...] = ()
-    num: int = 0  # what the one who asked is told
+    num: int = 0  # items that the answer counts
     skipped: tuple[str, ...] = ()  # parts of a logged change that do not fit, and why
 
     @property

@@ -18,7 +18,7 @@ class Effort:
 
     probes: int  # cells looked into in a round; from the third on twice as many as before
     candidates: int  # best rows of a round that are scored exactly
-    rounds: int = 1  # at most; a source that the last one told little new needs no other
+    rounds: int = 1  # at most; a source whose last round found little new needs no other
     pattern: int = 8  # best rows whose gradients make the next query
 
 

@@ -95,7 +95,7 @@ class Probing:
 
     The score is linear in the target while its activation pattern stays, and the best targets share few patterns.
     So a first query is the gradient at the source's own row, where similar nodes are; its candidates are scored
-    exactly, the mean gradient at the best of them is the next query, and so on. A source is done when a round told
+    exactly, the mean gradient at the best of them is the next query, and so on. A source is done when a round found
     little new, or after the last; until then each round looks into twice as many cells. The answer is the exact
     ranking of everything met, and never short. A decoder that is one inner product needs one round.
     """

@@ -41,10 +41,10 @@ _SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop mu
 
 
 def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
-    """Serve until told to stop."""
+    """Serve until a signal stops it."""
     check_proxy(options.proxy)
     if options.keys is not None:
-        read_keys(options.keys)  # a mistake in it is told before anything starts
+        read_keys(options.keys)  # a mistake in it is reported before anything starts
     elif not is_loopback(options.host):
         raise SettingsError(
             f"'{options.host}' can be reached by others, so API keys are required: make one with "

@@ -111,7 +111,7 @@ class Counter(Generic[A, T]):
     def _answer(self, jobs: Sequence[tuple[A, Future[T]]]) -> None:
         try:
             answers = self._work([question for question, _ in jobs]) if jobs else []
-        except Exception as error:  # told to all who asked
+        except Exception as error:  # reported to all who asked
             answers = [error] * len(jobs)
         for (_, done), answer in zip(jobs, answers, strict=True):
             if isinstance(answer, Exception):
