@@ -16,12 +16,21 @@ from yinyan.errors import InputError, SettingsError
 from yinyan.graph import Graph
 from yinyan.metrics import metric
 from yinyan.metrics.ranking import full_ranking
-from yinyan.peers.contract import Scorer, Task
+from yinyan.peers.contract import Outcome, Scorer, Task, best_of
+from yinyan.peers.full_ranking import is_ranking_metric, ranked
 from yinyan.peers.registry import METHODS, method
 from yinyan.predictor import LinkPredictor
 from yinyan.randomness import named_seed
 from yinyan.settings import GROUPS
-from yinyan.splits import Split, given_split, random_split, released_split, temporal_split, with_leaks_allowed
+from yinyan.splits import (
+    Split,
+    given_split,
+    random_split,
+    released_split,
+    temporal_split,
+    with_leaks_allowed,
+    with_validation,
+)
 from yinyan.text import html_table, text_table
 from yinyan.training.hooks import Hooks
 
@@ -38,6 +47,7 @@ __all__ = [
     "make_split",
     "mean_and_spread",
     "negatives_in_words",
+    "ranking_figures",
 ]
 
 PROTOCOLS = {
@@ -61,18 +71,22 @@ def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
         raise SettingsError(f"'protocol' needs to be one of {', '.join(PROTOCOLS)} (got {protocol!r})")
     graph = data.graph if isinstance(data, Dataset) else data
     kind, _, variant = protocol.partition("+")
-    with_validation = variant == "val"
+    valid_passes = variant == "val"
     if kind == "clean":
-        split = random_split(graph, seed=seed, valid_as_messages=with_validation)
+        split = random_split(graph, seed=seed, valid_as_messages=valid_passes)
     elif kind == "temporal":
-        split = temporal_split(graph, seed=seed, valid_as_messages=with_validation)
+        split = temporal_split(graph, seed=seed, valid_as_messages=valid_passes)
     elif kind == "released":
         split = released_split(graph, seed=seed, self_loops=data.self_loops if isinstance(data, Dataset) else None)
     else:
         parts = data.parts if isinstance(data, Dataset) else None
         if parts is None:
-            raise InputError("the protocol 'official' needs data that come with a split (ogbl-*, heart-*, fixed-*)")
-        split = given_split(graph, parts, protocol=kind, seed=seed, valid_as_messages=with_validation)
+            raise InputError(
+                "the protocol 'official' needs data that come with a split (ogbl-*, heart-*, fixed-*, citeulike, "
+                "amazon-beauty, ml-1m)"
+            )
+        parts = with_validation(parts, seed=seed)
+        split = given_split(graph, parts, protocol=kind, seed=seed, valid_as_messages=valid_passes)
         split = with_leaks_allowed(split, data.leaks) if isinstance(data, Dataset) and data.leaks else split
     audit(split)
     return split
@@ -85,8 +99,17 @@ def held_out_scores(score: Scorer, split: Split) -> tuple[Scores, Scores]:
     return score(split.test_targets), flat.reshape(negatives.shape[:-1])
 
 
-def negatives_in_words(split: Split) -> str:
-    """What test links are ranked against."""
+def ranking_figures(outcome: Outcome, split: Split, first: str) -> dict[str, float]:
+    """NDCG@K and Recall@K of all sources with test links, for the K of the metric that comes `first`."""
+    k = int(first.partition("@")[2])
+    means = ranked(outcome, split, ks=(k,)).means
+    return {name: means[name] for name in dict.fromkeys([first, f"ndcg@{k}", f"recall@{k}"])}
+
+
+def negatives_in_words(split: Split, metric: str = "") -> str:
+    """What test links are ranked against, under a metric."""
+    if is_ranking_metric(metric):
+        return "full ranking"
     negatives = split.test_negatives
     if negatives.ndim == 3:
         return f"{negatives.shape[1]:,} own negatives per link"
@@ -337,15 +360,23 @@ def evaluate_seed(
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     scores = held_out_scores(fitted.score_rows, split)
+    ours = Outcome(fitted.score_rows, best=best_of(fitted.fitted_.model, fitted.fitted_.embeddings))
     beside, found = {}, {} if ranking is None else {"yinyan": ranking.recall(fitted.score_rows, split)}
     for name, run in methods.items():
         quiet = METHODS[name].family == "heuristic"
         task = Task(split, seed, _overrides(params), params["device"], Hooks() if quiet else hooks(name))
-        score = run(task).score
-        beside[name] = figures_of(*held_out_scores(score, split), first)
+        outcome = run(task)
+        beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, first)
         if ranking is not None:
-            found[name] = ranking.recall(score, split)
-    return SeedResult(seed, figures_of(*scores, first), beside, found, fitted, split, scores)
+            found[name] = ranking.recall(outcome.score, split)
+    return SeedResult(seed, _figures(ours, scores, split, first), beside, found, fitted, split, scores)
+
+
+def _figures(outcome: Outcome, scores: tuple[Scores, Scores], split: Split, first: str | None) -> dict[str, float]:
+    """The metrics of every report; those of full ranking come first where the data are judged by one."""
+    if first is None or not is_ranking_metric(first):
+        return figures_of(*scores, first)
+    return ranking_figures(outcome, split, first) | figures_of(*scores)
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 4) -> str:

@@ -8,6 +8,7 @@ import pytest
 from small_recipes import TABLE, table
 
 from yinyan.datasets import NAMES
+from yinyan.datasets.recommender import LAYOUTS
 from yinyan.errors import SettingsError
 from yinyan.evaluation import PROTOCOLS
 from yinyan.peers.registry import METHODS
@@ -29,7 +30,7 @@ def test_every_shipped_recipe_is_sound(name: str) -> None:
         for place in row.places:
             assert place.data in NAMES and place.seeds >= 1 and set(place.protocols) <= set(PROTOCOLS)
             assert place.protocols and (place.expect is None or 0 < place.expect < 100)
-            official = place.data.startswith(("ogbl-", "heart-", "fixed-"))
+            official = place.data.startswith(("ogbl-", "heart-", "fixed-")) or place.data in LAYOUTS
             assert all(protocol.startswith("official") == official for protocol in place.protocols)
     assert len(list(recipe.cells())) == len({cell.digest for cell in recipe.cells()}), "no cell runs for nothing"
 
@@ -118,6 +119,8 @@ class TestSettings:
         ('["released", "clean"]', '["dirty"]', r"small: protocols need to be among clean, .*\(got 'dirty'\)"),
         ('protocols = ["clean"]', 'protocols = ["x"]', r"small: row 1: citeseer: protocols need .*\(got 'x'\)"),
         ('"hits@100"', '"misses@100"', r"misses@100"),
+        ('"hits@100"', '"hits@100"\nalso = ["recall@20"]', r"small: 'also' and 'metric' need to be recall@K or ndcg@K"),
+        ('"hits@100"', '"ndcg@20"\nalso = ["mrr"]', r"small: 'also' and 'metric' need .*\(got 'mrr'\)"),
         ("{ num_steps = 4 }", "{ num_stebs = 4 }", r"encoder\.num_stebs: unknown setting \(nearest: 'num_steps'\)"),
         ("{ num_steps = 4 }", "{ num_steps = -4 }", r"encoder\.num_steps: needs to be"),
     ],

@@ -61,6 +61,26 @@ class TestMarkdown:
         assert lines(glance(of_clean, results, "clean"))[2] == ["common neighbours", "51.0 ± 1.4 (33.9)", "50.0"]
         assert lines(glance(table(), results, "released"))[3] == ["ours", "61.5, 1 of 2 diverged", ""]
 
+    def test_a_further_metric_has_a_column_of_its_own(self) -> None:
+        """Of the same runs: nothing is run for it."""
+        text = TABLE.replace('metric = "hits@100"', 'metric = "ndcg@20"\nalso = ["recall@20"]')
+        found = [
+            made_up(cell, 50.0, figures={"ndcg@20": 0.5, "recall@20": 0.25 + 0.5 * cell.seed})
+            for cell in table(text).cells()
+            if cell.method == "cn"
+        ]
+        assert [c.digest for c in table(text).cells()] == [
+            c.digest for c in table(text.replace('also = ["recall@20"]', "")).cells()
+        ]
+        page = as_markdown(table(text), found, COMMAND)
+        head, _, first, second, *_ = lines(page)
+        columns = [f"{protocol}, {name}@20" for protocol in ("released", "clean") for name in ("NDCG", "Recall")]
+        assert head[3:7] == columns
+        assert first[3:7] == ["50.00 ± 0.00", "50.00 ± 35.36"] * 2
+        assert second[3:7] == ["not run"] * 4
+        assert "NDCG@20 and Recall@20 in per cent" in page
+        assert as_json(table(text), found, COMMAND)["also"] == ["recall@20"]
+
     def test_nothing_run(self) -> None:
         rows = lines(as_markdown(table(), [], COMMAND))[2:]
         assert rows[0][3:] == ["not run", "not run", "0", ""]

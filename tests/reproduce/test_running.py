@@ -16,7 +16,7 @@ from small_recipes import made_up, table, without_times
 from yinyan import __version__
 from yinyan.errors import DivergedError, StoppedError, StoreError
 from yinyan.peers import Outcome, Task
-from yinyan.reproduce import Cell, Job, Result, kept_results, measuring, run_cells
+from yinyan.reproduce import Cell, Job, Result, kept_results, measuring, read_recipe, run_cells
 from yinyan.reproduce.running import result_file, run_and_keep
 
 
@@ -178,6 +178,14 @@ class TestMeasure:
         assert result.validation is not None and result.seconds > 0 and result.failure == ""
         assert result.protocol.startswith("stand-in for cora / released / ")
         assert result.protocol.endswith(" shared negatives / hits@100 / seed 0")
+
+    def test_full_rankings(self) -> None:
+        cells = {cell.method: cell for cell in read_recipe("recommenders").cells(1) if cell.data == "ml-1m"}
+        for name in ("lightgcn-as-published", "popularity"):
+            result = measuring.measure(cells[name], device="cpu", threads=0, smoke=True)
+            assert set(result.figures) == {"ndcg@20", "recall@20"}
+            assert result.figure == pytest.approx(100 * result.figures["ndcg@20"])
+            assert result.protocol == "stand-in for ml-1m / official / full ranking / ndcg@20 / seed 0"
 
     def test_a_diverging_training_is_a_result_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def diverges(task: Task) -> Outcome:

@@ -25,7 +25,7 @@ class Dataset:
     name: str  # as for `load`
     graph: Graph  # with the edges of all parts
     parts: Parts | None  # the fixed split
-    metric: str  # the usual one: 'hits@20', 'hits@50', 'hits@100' or 'mrr'
+    metric: str  # the usual one: 'hits@20', 'hits@50', 'hits@100', 'mrr' or 'ndcg@20' (full ranking)
     notes: tuple[str, ...] = ()  # what was dropped or corrected
     self_loops: npt.NDArray[np.int64] | None = None  # rows of nodes with a self loop in the raw data
     leaks: str = ""  # known leaks of the fixed split, in words

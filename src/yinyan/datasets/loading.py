@@ -8,12 +8,19 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from yinyan.datasets import collegemsg, ogb, planetoid, seal
+from yinyan.datasets import collegemsg, ogb, planetoid, recommender, seal
 from yinyan.datasets.bundled import LASTFM_SIZES, bundled_lastfm
 from yinyan.datasets.dataset import Dataset, Size, check_size
 from yinyan.datasets.heart import read_heart
 from yinyan.datasets.places import Places
-from yinyan.datasets.sources import COLLEGEMSG, heart_group, ogb_group, planetoid_group, seal_group
+from yinyan.datasets.sources import (
+    COLLEGEMSG,
+    heart_group,
+    ogb_group,
+    planetoid_group,
+    recommender_group,
+    seal_group,
+)
 from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.progress import Progress
@@ -31,6 +38,8 @@ def load(
     """Load a data set by its name.
 
     `fixed-*` are the splits of the HeaRT benchmark with uniform negatives, `heart-*` the same with hard negatives.
+    `citeulike`, `amazon-beauty` and `ml-1m` are bipartite graphs of users and items with a fixed split, judged by full
+    ranking. There is no download for them.
 
     Parameters
     ----------
@@ -92,6 +101,13 @@ def _ogb(name: str, places: Places) -> Dataset:
     return Dataset(name, graph, parts, layout.metric, leaks=layout.leaks)
 
 
+def _recommender(name: str, places: Places) -> Dataset:
+    layout = recommender.LAYOUTS[name]
+    graph, parts = recommender.read_recommender(places.obtain(recommender_group(name)), layout)
+    check_size(name, graph, parts, layout.size)
+    return Dataset(name, graph, parts, "ndcg@20")
+
+
 def _seal(name: str, places: Places) -> Dataset:
     return _whole(name, seal.read_seal(places.obtain(seal_group(name)) / seal.FILES[name]), seal.SIZES[name])
 
@@ -119,6 +135,7 @@ _READERS: dict[str, Callable[[str, Places], Dataset]] = {
     **dict.fromkeys(seal.FILES, _seal),
     "collegemsg": _collegemsg,
     **dict.fromkeys(LASTFM_SIZES, _lastfm),
+    **dict.fromkeys(recommender.LAYOUTS, _recommender),
 }
 
 NAMES = tuple(_READERS)

@@ -36,6 +36,7 @@ class Group:
     archive: Source | None = None  # a zip file of the whole folder
     inner: str = ""  # the folder's name within it
     home: str = ""  # a page for people, where nothing can be downloaded by program
+    form: str = ""  # the files and their lines in words, where there is no such page either
 
 
 @dataclass(frozen=True)
@@ -107,10 +108,10 @@ class Places:
         looked = " or ".join(f"'{place}'" for place in places)
         source = group.sources.get(_lacking(nearest, group)[0], group.archive)
         cure = f"get it from {group.home}" if source is None else f"allow the download of {source.url}"
-        return (
-            f"no file '{file}' in {looked}: {cure}, or place it there yourself, or name a folder that has it in the "
-            "variable YINYAN_DATA"
-        )
+        cure = f"{cure}, or place it there yourself"
+        if group.form:
+            cure = f"it cannot be downloaded; place it there yourself ({group.form})"
+        return f"no file '{file}' in {looked}: {cure}, or name a folder that has it in the variable YINYAN_DATA"
 
 
 def _lacking(place: Path, group: Group) -> list[str]:

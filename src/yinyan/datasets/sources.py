@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from yinyan.datasets import heart, ogb, planetoid, seal
+from yinyan.datasets import heart, ogb, planetoid, recommender, seal
 from yinyan.datasets.places import Group, Source
 
-__all__ = ["COLLEGEMSG", "heart_group", "ogb_group", "planetoid_group", "seal_group"]
+__all__ = ["COLLEGEMSG", "heart_group", "ogb_group", "planetoid_group", "recommender_group", "seal_group"]
 
 _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
 _SEAL = "https://raw.githubusercontent.com/muhanzhang/SEAL/ea2d4249cfed4c5a570538a939f90469957b5f94"
@@ -58,6 +58,14 @@ def seal_group(name: str) -> Group:
 def heart_group(name: str, *, hard: bool) -> Group:
     """The files of a HeaRT split; they are offered to people, not at addresses that are known to stay."""
     return Group(f"heart/{name}", (*heart.FILES, *(heart.HARD_FILES if hard else ())), home=_HEART)
+
+
+def recommender_group(name: str) -> Group:
+    """The files of a recommender data set; there is no address that is known to stay."""
+    layout = recommender.LAYOUTS[name]
+    line = "a user and all of its items" if layout.lists else "a user, an item and a 1"
+    form = f"gzip files {', '.join(layout.files)} with lines of {line}, all as numbers"
+    return Group(f"recommender/{name}", layout.files, form=form)
 
 
 def ogb_group(layout: ogb.Layout) -> Group:

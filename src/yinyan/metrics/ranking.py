@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,11 +13,13 @@ from yinyan.errors import InputError
 from yinyan.graph.graph import Adjacency
 from yinyan.text import counted
 
-__all__ = ["FullRanking", "full_ranking"]
+__all__ = ["FullRanking", "full_ranking", "ranking_by_rivals"]
 
-ScoreBlock = Callable[[NDArray[np.int64]], Any]  # rows of sources (b,) -> their scores for all nodes (b, num_nodes)
+# rows of sources (b,) -> their scores for all nodes (b, num_nodes), or for the candidates in their order
+ScoreBlock = Callable[[NDArray[np.int64]], Any]
 
 _BLOCK = 4_000_000  # scores held at a time
+_ROUNDING = 1e-6  # of a score that is computed in two ways, as a share of it
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,7 +65,8 @@ def full_ranking(
     Parameters
     ----------
     score_block
-        A function of rows of sources, (b,), that returns their scores for all nodes, (b, num_nodes).
+        A function of rows of sources, (b,), that returns their scores for all nodes, (b, num_nodes), or for the
+        candidates alone, in their order.
     held_out
         (t, 2) pairs of source and target.
     num_nodes
@@ -98,56 +101,143 @@ def full_ranking(
     open_to_all = _mask(candidates, num_nodes)
     indptr, linked = _known_rows(known, num_nodes)
     _refuse_impossible(wanted, open_to_all, indptr, linked)
-    sources, first, counts = np.unique(wanted[:, 0], return_index=True, return_counts=True)
-    found, sizes = [], []
-    scored = _rows(score_block, sources, num_nodes)
-    for source, relevant, scores in zip(sources, np.split(wanted[:, 1], first[1:]), scored, strict=True):
-        allowed = open_to_all.copy()
-        allowed[source] = allowed[linked[indptr[source] : indptr[source + 1]]] = False
-        found.append(_measures(_worst_ranks(scores, relevant, allowed), depths))
-        sizes.append(int(allowed.sum()))
-    return FullRanking(sources, counts, np.array(sizes), {n: np.array([row[n] for row in found]) for n in found[0]})
+    groups = _Groups.of(wanted)
+    columns = np.flatnonzero(open_to_all)
+    place = np.cumsum(open_to_all) - 1  # of a candidate among the columns
+    ranks, sizes = np.empty(len(wanted), dtype=np.int64), np.empty(groups.sources.size, dtype=np.int64)
+    scored = _rows(score_block, groups.sources, num_nodes, columns)
+    for number, (source, scores) in enumerate(zip(groups.sources, scored, strict=True)):
+        mine = slice(groups.first[number], groups.first[number] + groups.counts[number])
+        barred = np.unique(np.append(linked[indptr[source] : indptr[source + 1]], source))
+        barred = place[barred[open_to_all[barred]]]
+        ranks[mine] = _worst_ranks(scores, place[wanted[mine, 1]], barred)
+        sizes[number] = columns.size - barred.size
+    values = _measures_at(ranks, groups, depths) | _measures_of_all(ranks, groups)
+    return FullRanking(groups.sources, groups.counts, sizes, values)
+
+
+def ranking_by_rivals(
+    own: NDArray[np.floating[Any]],
+    rivals: Sequence[NDArray[np.floating[Any]]],
+    held_out: NDArray[np.int64],
+    *,
+    num_candidates: NDArray[np.int64],
+    ks: Sequence[int],
+) -> FullRanking:
+    """The figures of `full_ranking` at each K, from the best candidates of each source.
+
+    A rival is a candidate that is not held out. If a source has as many better rivals as the largest K, a held-out
+    link is not among the first K, whatever follows. 'map' and 'mrr' need whole rankings and are left out. Scores that
+    differ by rounding count as ties.
+
+    Parameters
+    ----------
+    own
+        (t,) scores of the held-out pairs.
+    rivals
+        For each source, in ascending order, the scores of its best rivals: as many as the largest K, or all.
+    held_out
+        (t, 2) distinct pairs of source and target, sorted by source.
+    num_candidates
+        (s,) number of candidates of each source.
+    ks
+        Depths K of the metrics.
+
+    Returns
+    -------
+    FullRanking
+        The metrics of each source.
+
+    Raises
+    ------
+    InputError
+        If a depth is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from yinyan import ranking
+    >>> own, rivals, pairs = np.array([0.8]), [np.array([0.9])], np.array([(0, 2)])
+    >>> ranking.ranking_by_rivals(own, rivals, pairs, num_candidates=np.array([2]), ks=[1]).means["recall@1"]
+    0.0
+    """
+    depths, groups = _depths(ks), _Groups.of(held_out)
+    ranks = np.empty(len(held_out), dtype=np.int64)
+    for number, others in enumerate(rivals):
+        mine = slice(groups.first[number], groups.first[number] + groups.counts[number])
+        scores = np.sort(own[mine])[::-1]
+        bar = scores - _ROUNDING * np.maximum(1, np.abs(scores))
+        ranks[mine] = (others[None] >= bar[:, None]).sum(1) + np.arange(1, scores.size + 1)
+    return FullRanking(groups.sources, groups.counts, num_candidates, _measures_at(ranks, groups, depths))
+
+
+class _Groups(NamedTuple):
+    """Sorted pairs by their source."""
+
+    sources: NDArray[np.int64]  # (s,)
+    first: NDArray[np.int64]  # (s,) where the pairs of each begin
+    counts: NDArray[np.int64]  # (s,) how many there are
+
+    @classmethod
+    def of(cls, pairs: NDArray[np.int64]) -> _Groups:
+        return cls(*np.unique(pairs[:, 0], return_index=True, return_counts=True))
+
+    @property
+    def numbers(self) -> NDArray[np.int64]:
+        """(t,) the place of each pair within its source, from 1."""
+        return np.arange(1, int(self.counts.sum()) + 1) - np.repeat(self.first, self.counts)
+
+    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(s,) of the values of each source's pairs."""
+        return np.add.reduceat(values, self.first)
 
 
 def _worst_ranks(
-    scores: NDArray[np.floating[Any]], relevant: NDArray[np.int64], allowed: NDArray[np.bool_]
+    scores: NDArray[np.floating[Any]], relevant: NDArray[np.int64], barred: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Ranks from 1 of the relevant nodes, ascending, each below all other candidates of its score."""
+    """Ranks from 1 of the relevant columns, ascending, each below all other candidates of its score.
+
+    Counted, not sorted: relevant ones are few beside the candidates.
+    """
     own = np.sort(scores[relevant])[::-1]
-    others = allowed.copy()
-    others[relevant] = False
-    others &= scores >= own[-1]  # the rest stands below all that matters
-    rivals = np.sort(scores[others])
-    ahead = rivals.size - np.searchsorted(rivals, own, side="left")
-    return np.asarray(ahead + np.arange(1, own.size + 1))
+    others = scores[np.concatenate([relevant, barred])]  # counted with the rest, and taken off again
+    ahead = [np.count_nonzero(scores >= score) - np.count_nonzero(others >= score) for score in own]
+    return np.asarray(ahead) + np.arange(1, own.size + 1)
 
 
-def _measures(ranks: NDArray[np.int64], depths: Sequence[int]) -> dict[str, float]:
-    """The metrics of one source from the ascending ranks of its relevant nodes."""
-    number = np.arange(1, ranks.size + 1)
-    gains, ideal = 1 / np.log2(ranks + 1), np.cumsum(1 / np.log2(number + 1))
+def _measures_at(ranks: NDArray[np.int64], groups: _Groups, depths: Sequence[int]) -> dict[str, NDArray[np.float64]]:
+    """The metrics of each source at some depths, from the ascending ranks of its relevant nodes."""
+    gains = 1 / np.log2(ranks + 1)
+    ideal = np.cumsum(1 / np.log2(np.arange(2, max(*depths, 1) + 2)))
     found = {}
     for k in depths:
-        hits = int(np.searchsorted(ranks, k, side="right"))
-        found[f"recall@{k}"] = hits / ranks.size
-        found[f"ndcg@{k}"] = float(gains[:hits].sum() / ideal[min(k, ranks.size) - 1])
-        found[f"hits@{k}"] = float(hits > 0)
-    found["map"] = float((number / ranks).mean())
-    found["mrr"] = float(1 / ranks[0])
+        hit = ranks <= k
+        hits = groups.sums(hit.astype(np.float64))
+        found[f"recall@{k}"] = hits / groups.counts
+        found[f"ndcg@{k}"] = groups.sums(np.where(hit, gains, 0.0)) / ideal[np.minimum(k, groups.counts) - 1]
+        found[f"hits@{k}"] = (hits > 0).astype(np.float64)
     return found
 
 
-def _rows(score_block: ScoreBlock, sources: NDArray[np.int64], num_nodes: int) -> Iterator[NDArray[np.floating[Any]]]:
-    """The scores of one source after the other, asked for in blocks."""
+def _measures_of_all(ranks: NDArray[np.int64], groups: _Groups) -> dict[str, NDArray[np.float64]]:
+    """The metrics of whole rankings."""
+    return {"map": groups.sums(groups.numbers / ranks) / groups.counts, "mrr": 1 / ranks[groups.first]}
+
+
+def _rows(
+    score_block: ScoreBlock, sources: NDArray[np.int64], num_nodes: int, columns: NDArray[np.int64]
+) -> Iterator[NDArray[np.floating[Any]]]:
+    """The scores of one source after the other for the candidates, asked for in blocks."""
     size = max(1, _BLOCK // num_nodes)
     for start in range(0, sources.size, size):
         block = sources[start : start + size]
         scores = np.asarray(score_block(block))
-        if scores.shape != (block.size, num_nodes):
-            raise InputError(f"'score_block' needs to return shape {(block.size, num_nodes)} (got {scores.shape})")
+        if scores.shape not in ((block.size, num_nodes), (block.size, columns.size)):
+            few = "" if columns.size == num_nodes else f" or {(block.size, columns.size)}"
+            raise InputError(f"'score_block' needs to return shape {(block.size, num_nodes)}{few} (got {scores.shape})")
         if np.isnan(scores).any():
             raise InputError("'score_block' returned NaN: a NaN has no rank")
-        yield from scores
+        yield from scores if scores.shape[1] == columns.size else (row[columns] for row in scores)
 
 
 def _known_rows(known: Adjacency | ArrayLike | None, num_nodes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from yinyan.graph import Graph
 from yinyan.model.fitted import Fitted, embed_graph
 from yinyan.model.scoring import Model, score_pairs
 from yinyan.model.tensors import feature_tensor, message_graph, pick_device
+from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training.data import TrainingData
@@ -22,12 +25,18 @@ from yinyan.training.fingerprints import training_fingerprint
 from yinyan.training.fit import fit_model
 from yinyan.training.hooks import Hooks
 
-__all__ = ["Fits", "Method", "Outcome", "Overrides", "Scorer", "Task", "merged", "trained"]
+__all__ = [
+    *("Best", "BlockScorer", "Fits", "Method", "Outcome", "Overrides", "Scorer", "Task"),
+    *("best_of", "merged", "products", "trained"),
+]
 
 Pairs = NDArray[np.int64]
+Rows = NDArray[np.int64]
 Scores = NDArray[np.floating[Any]]
 Overrides = Mapping[str, Mapping[str, Any]]
 Scorer = Callable[[Pairs], Scores]  # (p, 2) pairs of node rows -> (p,) scores, the larger the likelier
+BlockScorer = Callable[[Rows, Rows], Scores]  # (b,) sources, (t,) targets -> (b, t) scores
+Best = Callable[[Rows, int, Excluded, Rows | None], list[TopK]]  # sources, k, what each leaves out, candidates
 Fits = MutableMapping[str, Fitted]
 
 
@@ -49,9 +58,13 @@ class Outcome(NamedTuple):
     score: Scorer  # scores of (p, 2) rows, with the messages of test time
     validation: float | None = None  # metric of the best epoch; None without training
     spared: float = 0.0  # seconds of training saved by the cache
+    block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where these are products
+    best: Best | None = None  # the best targets of some sources, where that is quicker than scoring all pairs
 
 
 Method = Callable[[Task], Outcome]
+
+_PAIRS = 65_536  # scored at a time
 
 # methods are compared by what they make of messages, without what we add to ours
 _PLAIN: Overrides = {"encoder": {"sketch_size": 0, "node_dropout": 0.0}}
@@ -101,7 +114,34 @@ def trained(
         rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
         return score_pairs(fitted.model, embeddings, messages, rows)
 
-    return Outcome(score, fitted.best_score, spared)
+    return Outcome(score, fitted.best_score, spared, best=best_of(fitted.model, embeddings))
+
+
+def best_of(model: Model, embeddings: Tensor) -> Best | None:
+    """Exact search with a model's decoder; None for one that looks at more than two rows."""
+    if type(model).logits is not Model.logits:
+        return None
+    search, rows = ExactSearch(model.decoder), Snapshot.of(embeddings)
+
+    def best(sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
+        return search.top_k(rows, sources, k, excluded, pool)
+
+    return best
+
+
+def products(left: NDArray[np.float32], right: NDArray[np.float32] | None = None) -> tuple[Scorer, BlockScorer]:
+    """Scores by inner products of (n, d) rows of sources and of targets, the same rows unless two are given."""
+    targets = left if right is None else right
+
+    def score(pairs: Pairs) -> Scores:
+        blocks = (pairs[at : at + _PAIRS] for at in range(0, len(pairs), _PAIRS))
+        parts = [np.einsum("pd,pd->p", left[block[:, 0]], targets[block[:, 1]]) for block in blocks]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.float32)
+
+    def block(sources: Rows, others: Rows) -> Scores:
+        return left[sources] @ targets[others].T
+
+    return score, block
 
 
 def merged(first: Overrides, second: Overrides) -> dict[str, dict[str, Any]]:

@@ -39,7 +39,9 @@ METHODS = {
     "ra": Card("heuristic", "heuristics:resource_allocation", "resource allocation"),
     "jaccard": Card("heuristic", "heuristics:jaccard", "shared over all neighbours"),
     "preferential": Card(
-        "heuristic", "heuristics:preferential_attachment", "preferential attachment: the product of degrees"
+        "heuristic",
+        "heuristics:preferential_attachment",
+        "preferential attachment: the product of degrees",
     ),
     "katz": Card("heuristic", "walk_sums:katz", "walks of all lengths, the longer the less"),
     "pagerank": Card("heuristic", "walk_sums:personalised_pagerank", "personalised PageRank, both ways"),
@@ -56,6 +58,11 @@ METHODS = {
     "jknet": Card("gnn", "gnn:jknet", "jumping knowledge over graph convolutions"),
     "gcnii": Card("gnn", "gnn:gcnii", "deep graph convolution with initial residual"),
     "lightgcn": Card("gnn", "gnn:lightgcn", "linear propagation of embeddings, dot product"),
+    "lightgcn-as-published": Card(
+        "recommender", "recommenders:lightgcn_as_published", "LightGCN with a ranking loss, chosen by full ranking"
+    ),
+    "ials": Card("recommender", "recommenders:ials", "implicit alternating least squares"),
+    "popularity": Card("recommender", "recommenders:popularity", "number of edges of the target"),
     "gcn-negatives": Card("gnn", "gcn_negatives:gcn_negatives", "graph convolution over edges minus negatives"),
     "gae": Card("gnn", "gae:gae", "one linear propagation, Hadamard MLP (as in NCN's harness)"),
     "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),

@@ -11,9 +11,10 @@ import torch
 from yinyan.datasets import load
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import DivergedError
-from yinyan.evaluation import figures_of, held_out_scores, make_split, negatives_in_words
+from yinyan.evaluation import figures_of, held_out_scores, make_split, negatives_in_words, ranking_figures
 from yinyan.graph.feature_matrix import rows_normalised
 from yinyan.peers.contract import Fits, Overrides, Task, merged
+from yinyan.peers.full_ranking import is_ranking_metric
 from yinyan.peers.registry import method
 from yinyan.reproduce.recipe import Cell
 from yinyan.reproduce.running import Result
@@ -37,14 +38,16 @@ def measure(cell: Cell, *, device: str, threads: int, smoke: bool) -> Result:
     settings = merged(cell.settings, _SMALL) if smoke else cell.settings
     split = make_split(data, cell.protocol, cell.seed)
     name = f"stand-in for {cell.data}" if smoke else cell.data
-    protocol = f"{name} / {cell.protocol} / {negatives_in_words(split)} / {cell.metric} / seed {cell.seed}"
+    protocol = f"{name} / {cell.protocol} / {negatives_in_words(split, cell.metric)} / {cell.metric} / seed {cell.seed}"
     started = time.perf_counter()
     try:
         outcome = method(cell.method)(Task(split, cell.seed, settings, device, fits=_FITS))
     except DivergedError as error:  # a result too: these settings diverge
         return Result(cell, None, {}, None, protocol, time.perf_counter() - started, str(error))
-    positive, negative = held_out_scores(outcome.score, split)
-    figures = figures_of(positive, negative, cell.metric)
+    if is_ranking_metric(cell.metric):
+        figures = ranking_figures(outcome, split, cell.metric)
+    else:
+        figures = figures_of(*held_out_scores(outcome.score, split), cell.metric)
     seconds = time.perf_counter() - started + outcome.spared
     return Result(cell, 100 * figures[cell.metric], figures, outcome.validation, protocol, seconds)
 

@@ -16,6 +16,7 @@ from yinyan.errors import SettingsError
 from yinyan.evaluation import PROTOCOLS
 from yinyan.metrics import metric
 from yinyan.peers.contract import merged
+from yinyan.peers.full_ranking import is_ranking_metric
 from yinyan.peers.registry import method
 from yinyan.settings import GROUPS, Settings
 
@@ -93,6 +94,7 @@ class Recipe:
     rows: tuple[Row, ...]  # methods with their settings
     x_label: str = ""  # of the horizontal axis of a figure
     needs: str = ""  # hardware that a run takes
+    also: tuple[str, ...] = ()  # further metrics of the same runs, in columns of their own
 
     def cells(self, seeds: int | None = None) -> Iterator[Cell]:
         """Every run of the recipe, ordered by seed, so that a run that was stopped has a whole table of fewer seeds.
@@ -169,13 +171,17 @@ def read_recipe(name: str) -> Recipe:
 def parse_recipe(name: str, text: str) -> Recipe:
     """A recipe from the text of its file."""
     document = tomllib.loads(text)
-    known = {"title", "about", "metric", "source", "protocols", "seeds", "x_label", "needs", "block", "row"}
+    known = {"title", "about", "metric", "also", "source", "protocols", "seeds", "x_label", "needs", "block", "row"}
     _refuse_unknown(name, document, known)
     protocols = _protocols(name, document["protocols"])
-    metric(document["metric"])
+    _check_metric(document["metric"])
+    also = tuple(document.get("also", ()))
+    for further in also:
+        if not is_ranking_metric(further) or not is_ranking_metric(document["metric"]):
+            raise SettingsError(f"{name}: 'also' and 'metric' need to be recall@K or ndcg@K (got {further!r})")
     rows = tuple(_row(f"{name}: row {i + 1}", row, document, protocols) for i, row in enumerate(document["row"]))
     plain = {key: document[key] for key in ("title", "metric", "source", "x_label", "needs") if key in document}
-    return Recipe(name, about=document.get("about", "").strip(), protocols=protocols, rows=rows, **plain)
+    return Recipe(name, about=document.get("about", "").strip(), protocols=protocols, rows=rows, also=also, **plain)
 
 
 def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protocols: tuple[str, ...]) -> Row:
@@ -203,11 +209,16 @@ def _place(
 ) -> Place:
     _refuse_unknown(path, given, {"expect", "spread", "seeds", "protocols", "metric", *GROUPS})
     if "metric" in given:
-        metric(given["metric"])
+        _check_metric(given["metric"])
     own = merged(settings, _groups(given))
     Settings().updated(own)
     plain = {"seeds": seeds} | {key: given[key] for key in ("expect", "spread", "seeds", "metric") if key in given}
     return Place(data, protocols=_protocols(path, given.get("protocols", protocols)), settings=own, **plain)
+
+
+def _check_metric(name: str) -> None:
+    if not is_ranking_metric(name):
+        metric(name)
 
 
 def _groups(given: Mapping[str, Any]) -> Overrides:

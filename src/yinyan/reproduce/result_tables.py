@@ -16,9 +16,10 @@ __all__ = ["as_json", "as_markdown", "glance", "spread_over_seeds", "values_of"]
 def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
     """A page: what was asked, the table, and the command that makes it."""
     protocols = list(dict.fromkeys(q for row in recipe.rows for place in row.places for q in place.protocols))
-    head = ["data", recipe.title, f"paper ({recipe.source})", *protocols, "seeds", "seconds a run"]
+    shown = [f"{q}, {in_words(m)}" if recipe.also else q for q in protocols for m in (recipe.metric, *recipe.also)]
+    head = ["data", recipe.title, f"paper ({recipe.source})", *shown, "seeds", "seconds a run"]
     rows = [
-        _line(row, place, protocols, results)
+        _line(row, place, protocols, recipe.also, results)
         for data in _data_of(recipe)
         for row in recipe.rows
         for place in row.places
@@ -26,9 +27,8 @@ def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
     ]
     lines = [f"# {recipe.title}", "", recipe.about, ""]
     named = any(place.metric for row in recipe.rows for place in row.places)
-    lines += [
-        f"{in_words(recipe.metric)}{' if none is named,' if named else ''} in per cent, mean ± standard deviation."
-    ]
+    metrics = " and ".join(map(in_words, (recipe.metric, *recipe.also)))
+    lines += [f"{metrics}{' if none is named,' if named else ''} in per cent, mean ± standard deviation."]
     lines += ["", _markdown_row(head), _markdown_row(["---"] * len(head)), *map(_markdown_row, rows), ""]
     lines += [f"- *{name}*: {PROTOCOLS[name]}" for name in protocols]
     lines += ["", f"Made by `{command}`."]
@@ -56,6 +56,7 @@ def as_json(recipe: Recipe, results: Sequence[Result], command: str) -> dict[str
         "recipe": recipe.name,
         "title": recipe.title,
         "metric": recipe.metric,
+        **({"also": list(recipe.also)} if recipe.also else {}),
         "published under": recipe.source,
         "command": command,
         "rows": [
@@ -100,13 +101,15 @@ def _of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> lis
     return sorted(found, key=lambda r: r.cell.seed)
 
 
-def _line(row: Row, place: Place, protocols: Sequence[str], results: Sequence[Result]) -> list[str]:
+def _line(
+    row: Row, place: Place, protocols: Sequence[str], also: Sequence[str], results: Sequence[Result]
+) -> list[str]:
     mine = {q: _of(row, place, q, results) for q in place.protocols}
     counts = sorted({len(found) for found in mine.values()})
     seconds = [result.seconds for found in mine.values() for result in found]
     published = "–" if place.expect is None else f"{place.expect:.2f}"
     published += "" if place.spread is None else f" ± {place.spread:.2f}"
-    cells = [_cell(mine.get(q)) for q in protocols]
+    cells = [cell for q in protocols for cell in (_cell(mine.get(q)), *(_cell(mine.get(q), of=m) for m in also))]
     spent = f"{mean(seconds):.{0 if mean(seconds) >= 10 else 1}f}" if seconds else ""
     data = place.data if place.metric is None else f"{place.data} ({in_words(place.metric)})"
     return [data, row.name, published, *cells, "-".join(map(str, counts)), spent]
@@ -123,11 +126,12 @@ def _glance_cell(row: Row, place: Place | None, protocol: str, recipe: Recipe, r
     return _cell(_of(row, place, protocol, results), digits=1) + published
 
 
-def _cell(results: Sequence[Result] | None, digits: int = 2) -> str:
-    """Mean and spread; "not run", or how many runs diverged; empty where the row has no such protocol."""
+def _cell(results: Sequence[Result] | None, digits: int = 2, of: str | None = None) -> str:
+    """Mean and spread, of a further metric if named; "not run", or how many runs diverged; empty where the row has no
+    such protocol."""
     if results is None:
         return ""
-    figures = [r.figure for r in results if r.figure is not None]
+    figures = [r.figure if of is None else 100 * r.figures[of] for r in results if r.figure is not None]
     failed = len(results) - len(figures)
     parts = [mean_and_spread(figures, digits)] if figures else []
     parts += [f"{failed} of {len(results)} diverged"] if failed else []
@@ -136,7 +140,9 @@ def _cell(results: Sequence[Result] | None, digits: int = 2) -> str:
 
 def in_words(metric: str) -> str:
     """A metric's name as it is printed."""
-    return metric.replace("hits", "Hits").replace("mrr", "MRR")
+    names = {"hits": "Hits", "mrr": "MRR", "ndcg": "NDCG", "recall": "Recall"}
+    kind, at, depth = metric.partition("@")
+    return f"{names.get(kind, kind)}{at}{depth}"
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

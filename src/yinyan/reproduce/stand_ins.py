@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from yinyan.datasets.dataset import Dataset
 from yinyan.graph import Graph
+from yinyan.peers.full_ranking import is_ranking_metric
 from yinyan.splits import Parts, random_split
 
 __all__ = ["stand_in"]
@@ -26,6 +27,9 @@ _KINDS = {
     "collegemsg": ("", "hits@100"),
     "lastfm-friends": ("", "hits@100"),
     "lastfm-listens": ("", "hits@100"),
+    "citeulike": ("", "ndcg@20"),
+    "amazon-beauty": ("", "ndcg@20"),
+    "ml-1m": ("", "ndcg@20"),
 }
 
 
@@ -37,7 +41,8 @@ def stand_in(name: str) -> Dataset:
     count = len(group)
     chance = np.where(group[:, None] == group[None, :], 0.3, 0.01)
     pairs = np.argwhere(np.triu(generator.random((count, count)) < chance, 1))
-    sides = np.arange(count) % 2 if name == "lastfm-listens" else None
+    ranked = is_ranking_metric(metric)
+    sides = np.arange(count) % 2 if name == "lastfm-listens" or ranked else None
     if sides is not None:
         pairs = pairs[sides[pairs[:, 0]] != sides[pairs[:, 1]]]
     graph = Graph.from_arrays(
@@ -49,7 +54,7 @@ def stand_in(name: str) -> Dataset:
         directed=name == "ogbl-citation2",
         sides=sides,
     )
-    fixed = name.startswith(("ogbl-", "heart-"))
+    fixed = name.startswith(("ogbl-", "heart-")) or ranked
     return Dataset(name, graph, _parts(graph, own=metric == "mrr", generator=generator) if fixed else None, metric)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         released_split,
         temporal_split,
         with_leaks_allowed,
+        with_validation,
     )
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "released_split",
     "temporal_split",
     "with_leaks_allowed",
+    "with_validation",
 ]
 
 

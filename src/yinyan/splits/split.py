@@ -25,6 +25,7 @@ __all__ = [
     "released_split",
     "temporal_split",
     "with_leaks_allowed",
+    "with_validation",
 ]
 
 Pairs = NDArray[np.int64]
@@ -364,6 +365,20 @@ def known_pairs(graph: Graph, target_edges: Pairs) -> KnownPairs:
 def with_leaks_allowed(split: Split, why: str) -> Split:
     """The same split with leaks that are known and meant, in words."""
     return replace(split, leaks=why)
+
+
+def with_validation(parts: Parts, *, seed: int, share: float = 0.1) -> Parts:
+    """The parts with a share of the training edges, drawn by the seed, as validation edges, if they have none."""
+    if len(parts.valid):
+        return parts
+    count = round(share * len(parts.train))
+    if not 0 < count < len(parts.train):
+        raise InputError(
+            f"'share' needs to leave edges for training and for validation (got {share} of {len(parts.train):,} edges)"
+        )
+    drawn = np.zeros(len(parts.train), dtype=np.bool_)
+    drawn[np.random.default_rng(named_seed(seed, "split")).choice(len(drawn), count, replace=False)] = True
+    return replace(parts, train=parts.train[~drawn], valid=parts.train[drawn])
 
 
 def _from_parts(

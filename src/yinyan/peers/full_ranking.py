@@ -1,0 +1,103 @@
+"""Full ranking of a split's held-out links: every source ranks all targets that it might link to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from yinyan.graph import Graph
+from yinyan.graph.graph import Adjacency
+from yinyan.metrics.ranking import FullRanking, full_ranking, ranking_by_rivals
+from yinyan.peers.contract import Best, Outcome, Scorer, Scores
+from yinyan.splits import Split
+
+__all__ = ["is_ranking_metric", "ranked"]
+
+Rows = NDArray[np.int64]
+
+_SOURCES = 1024  # asked for their best targets at a time
+
+
+def is_ranking_metric(name: str) -> bool:
+    """Whether a metric is one of full ranking: 'recall@K' or 'ndcg@K'."""
+    return re.fullmatch(r"(recall|ndcg)@[1-9][0-9]*", name) is not None
+
+
+def ranked(
+    outcome: Outcome, split: Split, part: Literal["valid", "test"] = "test", *, ks: Sequence[int] = (20,)
+) -> FullRanking:
+    """Recall@K, NDCG@K and Hits@K of all sources with held-out links of a part.
+
+    Links that the model was allowed to see are no candidates: the training edges, and for the test also the validation
+    edges. In a bipartite graph sources are the nodes of side 0 and candidates those of side 1; otherwise every node is
+    both, and undirected links are to be found from both ends.
+    """
+    graph = split.graph
+    held_out = _from_sources(graph, split.valid_targets if part == "valid" else split.test_targets)
+    seen = graph.find_edges(split.train_targets)
+    if part == "test":
+        seen = np.concatenate([seen, graph.find_edges(split.valid_targets), split.test_messages])
+    seen = np.setdiff1d(seen, graph.find_edges(held_out))  # where a split leaks on purpose, its links are asked for
+    known = _known(graph, np.unique(seen))
+    side = None if graph.sides is None else graph.sides == 1
+    if outcome.block is None and outcome.best is not None:
+        return _by_best(outcome.score, outcome.best, held_out, known, side, ks)
+    everyone = np.arange(graph.num_nodes) if side is None else np.flatnonzero(side)
+
+    def rows(sources: Rows) -> Scores:
+        if outcome.block is not None:
+            return outcome.block(sources, everyone)
+        # one source at a time: its rows stay in the cache
+        return np.stack([outcome.score(np.stack([np.full_like(everyone, s), everyone], axis=1)) for s in sources])
+
+    return full_ranking(rows, held_out, num_nodes=graph.num_nodes, known=known, candidates=side, ks=ks)
+
+
+def _by_best(
+    score: Scorer,
+    best: Best,
+    held_out: Rows,
+    known: Adjacency,
+    side: NDArray[np.bool_] | None,
+    ks: Sequence[int],
+) -> FullRanking:
+    held_out = np.unique(held_out, axis=0)
+    sources, first = np.unique(held_out[:, 0], return_index=True)
+    relevant = dict(zip(sources.tolist(), np.split(held_out[:, 1], first[1:]), strict=True))
+    pool = None if side is None else np.flatnonzero(side)
+    count = len(known.indptr) - 1 if pool is None else pool.size
+
+    def excluded(source: int) -> Rows:
+        return np.concatenate([_linked(known, source), relevant[source]])
+
+    rivals: list[Scores] = []
+    for start in range(0, sources.size, _SOURCES):
+        asked = sources[start : start + _SOURCES]
+        rivals += [top.scores for top in best(asked, max(ks), excluded, pool)]
+    itself = 1 if side is None else 0
+    sizes = np.array([count - itself - len(_linked(known, source)) for source in sources.tolist()])
+    return ranking_by_rivals(score(held_out), rivals, held_out, num_candidates=sizes, ks=ks)
+
+
+def _from_sources(graph: Graph, links: Rows) -> Rows:
+    """Links as pairs of a source and what it is to find."""
+    if graph.sides is not None:
+        return np.where((graph.sides[links[:, 0]] == 0)[:, None], links, links[:, ::-1])
+    return links if graph.directed else np.concatenate([links, links[:, ::-1]])
+
+
+def _known(graph: Graph, seen: Rows) -> Adjacency:
+    """What each source is linked to; in a directed graph, along the edges only."""
+    if not graph.directed:
+        return graph.with_edges(seen).adjacency
+    order = np.argsort(graph.edges[seen, 0], kind="stable")
+    indptr = np.searchsorted(graph.edges[seen[order], 0], np.arange(graph.num_nodes + 1))
+    return Adjacency(indptr, graph.edges[seen[order], 1], order)
+
+
+def _linked(known: Adjacency, source: int) -> Rows:
+    return known.indices[known.indptr[source] : known.indptr[source + 1]]
