@@ -17,7 +17,7 @@ from typing import TextIO
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import exclusive, remove_abandoned, write_error
 
-__all__ = ["Checkpoints", "JsonLines", "Progress", "interruptible", "make_folder", "show_progress", "stage"]
+__all__ = ["Checkpoints", "JsonLines", "Progress", "duration", "interruptible", "make_folder", "show_progress", "stage"]
 
 _LINE_SECONDS = 5.0  # between plain lines
 _GAP = "   "  # between the figures of a line
@@ -34,7 +34,7 @@ def stage(tell: Callable[[str], None], what: str) -> Iterator[Callable[[str], No
 
     def remind() -> None:
         while not over.wait(_LINE_SECONDS):
-            tell(f"still {what}, {_duration(time.monotonic() - begun)}" + (f": {latest[0]}" if latest[0] else ""))
+            tell(f"still {what}, {duration(time.monotonic() - begun)}" + (f": {latest[0]}" if latest[0] else ""))
 
     tell(what)
     reminder = threading.Thread(target=remind, name="stage", daemon=True)
@@ -78,12 +78,12 @@ class _Lines(Progress):
         left = (now - self._begun) / max(1, done - self._first) * (self._total - done)
         self._last = f"{self._title} {done}/{self._total}" + (f"{_GAP}{text}" if text else "")
         if now - self._spoke >= _LINE_SECONDS and done < self._total:
-            self._say(f"{self._last}{_GAP}{_duration(left)} left")
+            self._say(f"{self._last}{_GAP}{duration(left)} left")
             self._spoke, self._last = now, ""
 
     def finish(self) -> None:
         if self._last:
-            self._say(f"{self._last}{_GAP}took {_duration(time.monotonic() - self._begun)}")
+            self._say(f"{self._last}{_GAP}took {duration(time.monotonic() - self._begun)}")
             self._last = ""
 
     def note(self, text: str) -> None:
@@ -104,9 +104,9 @@ class _Bar(Progress):
         class Left(ProgressColumn):
             def render(self, task: Task) -> Text:
                 if task.finished or task.stop_time is not None:
-                    return Text(f"took {_duration(task.elapsed or 0.0)}")
+                    return Text(f"took {duration(task.elapsed or 0.0)}")
                 left = task.time_remaining
-                return Text("" if left is None else f"{_duration(left)} left", style="cyan")
+                return Text("" if left is None else f"{duration(left)} left", style="cyan")
 
         columns = (
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ignore")),
@@ -256,7 +256,8 @@ def make_folder(folder: Path, wanted_for: Path) -> None:
         raise write_error(wanted_for, error) from error
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds in words: 0.4 s, 42 s, 3 min 20 s, 45 min, 2.5 h."""
     if seconds < 100:
         return f"{seconds:.1f} s" if seconds < 1 else f"{seconds:.0f} s"
     if seconds < 595:

@@ -75,6 +75,10 @@ class EncoderSettings(_Checked):
     hidden_size: int = _option(256, "dimensions of f and of the embeddings", low=1)
     # small beside features
     embedding_size: int = _option(64, "dimensions of learned or random input embeddings", low=1)
+    # a random start takes hundreds of steps to find what a few products find
+    embedding_start: Literal["random", "spectral"] = _option(
+        "random", "start of learned embeddings: random directions, or the leading eigenvectors of the graph"
+    )
     num_layers: int = _option(1, "number of layers of the base model f", low=1)  # a linear f overfits least
     base_norm: bool = _option(False, "batch normalisation of the hidden layers of f")  # a linear f has none
     # the steps do this already
@@ -113,12 +117,19 @@ class EncoderSettings(_Checked):
     output_norm: bool = _option(True, "layer normalisation of the final embeddings")  # hubs no longer dominate
     # structure at node-wise cost, for three more rows of that size per node
     sketch_size: int = _option(0, "dimensions of structural sketches (common-neighbour estimates); 0 for none", low=0)
+    # what sketches cost too much for on large graphs; the best guess about a pair of which nothing else is known
+    degree_column: bool = _option(False, "a column of the embeddings for the logarithm of the degree (dot decoder)")
     # half the bytes to move, for two digits of precision
     storage: Literal["float32", "bfloat16"] = _option(
         "float32", "number type of stored layers; sums are always float32"
     )
     # for graphs that would not fit otherwise
     recompute: bool = _option(False, "recompute the layers in the backward pass, to save memory")
+
+    @property
+    def structure_columns(self) -> int:
+        """Columns beside the embeddings: of the sketches, or of the degree."""
+        return 3 * self.sketch_size + 1 if self.sketch_size else int(self.degree_column)
 
 
 @dataclass(frozen=True)
@@ -187,8 +198,9 @@ class TrainingSettings(_Checked):
     # steadier gradients at little cost
     loss_negatives: int = _option(3, "negatives per target edge in the loss", low=1)
     # as in the evaluation
-    loss_sampler: Literal["global", "source"] = _option(
-        "global", "sampler of the loss's negatives: both ends random (global) or one end kept (source)"
+    loss_sampler: Literal["global", "source", "shared"] = _option(
+        "global",
+        "sampler of the loss's negatives: both ends random (global), one end kept (source), or shared by a block",
     )
     # else the model learns to copy its input
     mask_targets: bool = _option(True, "hide the target edges of a step from its message graph")

@@ -13,9 +13,9 @@ from contracts import DecoderContract, planted_graph, tiny
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
 from yinyan.model.messages import MessageGraph
-from yinyan.model.sketches import SharedStructure, Sketches, sketch_width
+from yinyan.model.sketches import SharedStructure, Sketches
 from yinyan.predictor import LinkPredictor
-from yinyan.settings import DecoderSettings
+from yinyan.settings import DecoderSettings, EncoderSettings
 
 NODES, SIZE = 30, 4096  # so wide that estimates are near what they estimate
 
@@ -51,7 +51,7 @@ def truths(a: Tensor) -> Tensor:
 class TestEstimates:
     def estimated(self, messages: MessageGraph, hidden: Tensor | None = None, size: int = SIZE) -> Tensor:
         rows = Sketches(size).of(messages, hidden)
-        assert rows.shape == (NODES, sketch_width(size))
+        assert rows.shape == (NODES, EncoderSettings(sketch_size=size).structure_columns)
         return SharedStructure(size, 4, 1).estimates(rows[:, None], rows[None])
 
     def test_come_near_the_counts(self) -> None:
@@ -127,7 +127,7 @@ class TestDistanceWithSketches(DecoderContract):
 @pytest.mark.parametrize("depth", [1, 3])
 def test_pairs_of_rows_score_as_their_rows(directed: bool, depth: int) -> None:
     decoder = build_decoder(DecoderSettings(depth=depth, width=8), 5, directed=directed, sketch_size=7)
-    y = torch.randn(12, 5 + sketch_width(7), requires_grad=True)
+    y = torch.randn(12, 5 + EncoderSettings(sketch_size=7).structure_columns, requires_grad=True)
     pairs = torch.randint(12, (4, 3, 2))
     together = decoder.of_pairs(y, pairs)
     torch.testing.assert_close(together, decoder(y[pairs[..., 0]], y[pairs[..., 1]]))
@@ -150,7 +150,7 @@ class TestModels:
     def test_new_nodes_can_be_added(self, model: LinkPredictor) -> None:
         grown = model.extended([40], None, [(40, 0), (40, 1)])
         assert np.isfinite(grown.score([(40, 2)])).all()
-        assert grown.embeddings_.shape == (41, 16 + sketch_width(64))
+        assert grown.embeddings_.shape == (41, 16 + EncoderSettings(sketch_size=64).structure_columns)
 
     def test_structure_alone_is_learned(self) -> None:
         """Links close triangles, and random features say nothing."""

@@ -36,7 +36,7 @@ class Run:
     def advance(self) -> Run:
         for parameter in self.model.parameters():
             parameter.grad = torch.randn_like(parameter)
-        self.optimizer.step()
+        self.optimizer.step(0.01)
         torch.rand(5, generator=self.streams["dropout"])
         best = {name: value.detach() + 1 for name, value in self.model.state_dict().items()}
         self.state = TrainingState(
@@ -91,7 +91,7 @@ def test_the_optimiser_goes_on_as_before(file: Path) -> None:
     for run in (before, after):
         for parameter in run.model.parameters():
             parameter.grad = torch.ones_like(parameter)
-        run.optimizer.step()
+        run.optimizer.step(0.01)
     for one, other in zip(before.model.parameters(), after.model.parameters(), strict=True):
         assert torch.equal(one, other)
 

@@ -159,7 +159,7 @@ def test_the_model_is_described_before_training() -> None:
     order: list[str] = []
     fit(hooks=Hooks(tell=order.append, on_start=lambda epochs, start: order.append(f"start {epochs} {start}")))
     assert order[-1] == "start 4 0"
-    assert [text.partition(": ")[0] for text in order[:-1]] == ["model", "training", "memory"]
+    assert [text.partition(": ")[0] for text in order[:-1]] == ["model", "training", "memory", "time"]
 
 
 def test_history_and_best_epoch(straight: Fitted) -> None:

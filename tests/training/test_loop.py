@@ -305,12 +305,12 @@ class TestStopAndResume:
             return steps != stop_after
 
         state = train(model, data, chosen, streams, optimizer=optimizer, on_step=stop)
-        saved = copy.deepcopy((weights(model), optimizer.state_dict(), streams.state(), state))
+        saved = copy.deepcopy((weights(model), optimizer.state(), streams.state(), state))
 
         fresh_model, fresh_streams = build(seed=99, **self.options), Streams(99, CPU)
         fresh_model.load_state_dict(saved[0])
         fresh_optimizer = build_optimizer(fresh_model, chosen)
-        fresh_optimizer.load_state_dict(saved[1])
+        fresh_optimizer.restore(saved[1])
         fresh_streams.restore(saved[2])
         ended = train(fresh_model, data, chosen, fresh_streams, state=saved[3], optimizer=fresh_optimizer)
         return fresh_model, ended, steps
@@ -446,14 +446,14 @@ class TestSchedule:
     def test_the_optimiser_is_given_it(self, data: TrainingData) -> None:
         model, chosen = build(), settings(epochs=4, warmup=0.5)
         optimizer, given = build_optimizer(model, chosen), []
-        train(
-            model,
-            data,
-            chosen,
-            Streams(5, CPU),
-            optimizer=optimizer,
-            on_step=lambda _: given.append(optimizer.param_groups[0]["lr"]) is None,
-        )
+        update = optimizer.step
+
+        def step(rate: float) -> None:
+            given.append(rate)
+            update(rate)
+
+        optimizer.step = step  # type: ignore[method-assign]
+        train(model, data, chosen, Streams(5, CPU), optimizer=optimizer)
         assert given == [learning_rate(chosen, step, len(given)) for step in range(len(given))]
 
     def test_history_tells_the_last_of_each_epoch(self, data: TrainingData) -> None:

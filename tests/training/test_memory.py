@@ -277,15 +277,15 @@ class TestInARun:
         LinkPredictor(**tiny(training={"epochs": 1, "batch_size": 30})).fit(graph or planted_graph(), hooks=hooks)
         return said
 
-    def test_the_line_is_the_last_before_training(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_line_comes_before_that_of_the_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(memory, "free_memory", lambda device: 22_441_154_970)
         said = self.fit()
-        assert re.fullmatch(r"memory: about \d+ MiB at the peak, 20\.9 GiB are free", said[-2])
+        assert re.fullmatch(r"memory: about \d+ MiB at the peak, 20\.9 GiB are free", said[-3])
         assert said[-1] == "start"
 
     def test_unknown_free_memory_is_not_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(memory, "free_memory", lambda device: None)
-        assert re.fullmatch(r"memory: about \d+ MiB at the peak", self.fit()[-2])
+        assert re.fullmatch(r"memory: about \d+ MiB at the peak", self.fit()[-3])
 
     def test_refused_before_anything_is_built(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def never(*given: object) -> None:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from yinyan.errors import SettingsError
-from yinyan.model.sketches import SharedStructure
+from yinyan.model.sketches import DEGREE_OFFSET, SharedStructure
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
 
@@ -40,6 +40,11 @@ class Decoder(nn.Module):
         self.target_map = _near_identity(size) if directed else None
 
     @property
+    def embedding_size(self) -> int:
+        """Columns of a row that are the embedding, before those of the degree or of sketches."""
+        return self.size
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether (i, j) and (j, i) score alike."""
         return self.source_map is None
@@ -61,6 +66,24 @@ class Decoder(nn.Module):
             said = [self.structure.estimates(*_ends(y[:, self.size :], block)) for block in blocks]
             estimates = torch.cat(said).unflatten(0, pairs.shape[:-1])
         return self.mapped_logits(*_ends(y[:, : self.size], pairs), generator, self.structure.layers(estimates))
+
+    def of_block(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """(b, c) logits of all pairs of (b, row) sources and (c, row) targets."""
+        shared = None
+        if self.structure is not None:
+            with torch.no_grad():
+                estimates = self.structure.block_estimates(sources[:, self.size :], targets[:, self.size :])
+            shared = self.structure.layers(estimates)
+            sources, targets = sources[:, : self.size], targets[:, : self.size]
+        if self.source_map is not None and self.target_map is not None:
+            sources, targets = sources @ self.source_map, targets @ self.target_map
+        return self.block_logits(sources, targets, generator, shared)
+
+    def block_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """(b, c) logits of all pairs after the maps; a decoder that is a matrix product defines it as one."""
+        return self.pair_logits(sources[:, None], targets[None], generator, shared)
 
     def mapped_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
@@ -114,18 +137,49 @@ class HadamardMLP(Decoder):
 
 
 class DotDecoder(Decoder):
-    """p(i, j) = σ(y_iᵀ y_j · scale + bias): monotone in the inner product, so any MIPS index serves it."""
+    """p(i, j) = σ(y_iᵀ y_j · scale + bias): monotone in the inner product, so any MIPS index serves it.
 
-    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int = 0) -> None:
-        super().__init__(size, directed=directed, sketch_size=sketch_size)
+    With a `degree_column` the last column of a row has a scale of its own. It starts so that log((1 + degree_i) (1 +
+    degree_j)) is added to the logit, up to a constant: what is known of a pair of which nothing but degrees is known.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        settings: DecoderSettings,
+        *,
+        directed: bool,
+        sketch_size: int = 0,
+        degree_column: bool = False,
+    ) -> None:
+        super().__init__(size + degree_column, directed=directed, sketch_size=sketch_size)
         self.log_scale = nn.Parameter(torch.tensor(-0.5 * math.log(size)))
-        self.bias = nn.Parameter(torch.zeros(()))
+        self.log_degree_scale = nn.Parameter(torch.tensor(-math.log(DEGREE_OFFSET))) if degree_column else None
+        self.bias = nn.Parameter(torch.tensor(-DEGREE_OFFSET if degree_column else 0.0))
+
+    @property
+    def embedding_size(self) -> int:
+        """Columns of a row that are the embedding, without that of the degree."""
+        return self.size - (self.log_degree_scale is not None)
+
+    def scaled(self, rows: Tensor) -> Tensor:
+        """Rows whose inner products with the targets' are logits, but for the bias."""
+        if self.log_degree_scale is None:
+            return rows * self.log_scale.exp()
+        scales = torch.cat([self.log_scale.exp().expand(self.size - 1), self.log_degree_scale.exp()[None]])
+        return rows * scales
 
     def pair_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
     ) -> Tensor:
         """y_iᵀ y_j · scale + bias."""
-        return _joined((sources * targets).sum(-1) * self.log_scale.exp() + self.bias, shared)
+        return _joined((self.scaled(sources) * targets).sum(-1) + self.bias, shared)
+
+    def block_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """Y_i Y_jᵀ · scale + bias."""
+        return _joined(self.scaled(sources) @ targets.T + self.bias, shared)
 
 
 class DistanceDecoder(Decoder):
@@ -154,8 +208,10 @@ def _joined(logits: Tensor, shared: Tensor | None) -> Tensor:
     return logits if shared is None else logits + shared.squeeze(-1)
 
 
-def build_decoder(settings: DecoderSettings, size: int, *, directed: bool, sketch_size: int = 0) -> Decoder:
-    """The decoder for embeddings of `size`, with sketches beside them or without.
+def build_decoder(
+    settings: DecoderSettings, size: int, *, directed: bool, sketch_size: int = 0, degree_column: bool = False
+) -> Decoder:
+    """The decoder for embeddings of `size`, with sketches or the degree beside them, or without.
 
     Refuses a symmetric one on directed data unless asked for.
     """
@@ -164,6 +220,14 @@ def build_decoder(settings: DecoderSettings, size: int, *, directed: bool, sketc
             "decoder.directed_maps: a symmetric decoder scores a->b and b->a alike, and this graph is directed "
             "(set allow_symmetric = true if that is meant)"
         )
+    if degree_column:
+        if settings.kind != "dot":
+            raise SettingsError(
+                f"encoder.degree_column: it needs the dot decoder (got decoder.kind = {settings.kind!r}; "
+                "sketches of the others hold the degree already)"
+            )
+        directed = directed and settings.directed_maps
+        return DotDecoder(size, settings, directed=directed, sketch_size=sketch_size, degree_column=True)
     return DECODERS[settings.kind](
         size, settings, directed=directed and settings.directed_maps, sketch_size=sketch_size
     )

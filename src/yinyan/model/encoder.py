@@ -181,7 +181,7 @@ class Encoder(NodeEncoder):
         else:
             self.register_buffer("repulsion_weight", start)
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
-        self.sketches = Sketches(settings.sketch_size) if settings.sketch_size else None
+        self.sketches = Sketches(settings.sketch_size) if settings.structure_columns else None
 
     def repulsion(self) -> Tensor:
         """λ_k: the fixed value, or softplus or sigmoid of a free parameter."""

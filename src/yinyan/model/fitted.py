@@ -103,8 +103,14 @@ def empty_model(settings: Settings, graph: Graph) -> Model:
 def _our_model(settings: Settings, graph: Graph) -> Model:
     num_features = 0 if graph.features is None else graph.features.shape[1]
     encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
-    size, sketch_size = settings.encoder.hidden_size, settings.encoder.sketch_size
-    return Model(encoder, build_decoder(settings.decoder, size, directed=graph.directed, sketch_size=sketch_size))
+    decoder = build_decoder(
+        settings.decoder,
+        settings.encoder.hidden_size,
+        directed=graph.directed,
+        sketch_size=settings.encoder.sketch_size,
+        degree_column=settings.encoder.structure_columns == 1,
+    )
+    return Model(encoder, decoder)
 
 
 @torch.no_grad()

@@ -18,22 +18,23 @@ from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import EdgeStructure, SymmetricOperator, csr_product, inverse_or_zero
 from yinyan.randomness import hashed
 
-__all__ = ["NUM_ESTIMATES", "GatedSketches", "SharedStructure", "Sketches", "sketch_width"]
+__all__ = ["DEGREE_OFFSET", "NUM_ESTIMATES", "GatedSketches", "SharedStructure", "Sketches"]
 
 _SEED = 20_240_817  # of the signs: fixed, so that a stored sketch can be continued
 _BLOCKS = 3  # neighbours, neighbours that have few others, walks of two steps
 _ROWS = 65_536  # whose signs are made at a time
 
 NUM_ESTIMATES = 6  # of a pair: see `SharedStructure`
-
-
-def sketch_width(size: int) -> int:
-    """Columns that sketches of F dimensions add to a row."""
-    return _BLOCKS * size + 1 if size else 0
+# added to the logarithm of a degree that stands alone (F = 0): the product of two such columns is then nearly linear
+# in either, so that an inner product can add what the degrees alone say of a pair
+DEGREE_OFFSET = 20.0
 
 
 class Sketches:
-    """(n, 3F + 1) rows beside the embeddings: A r, A D^-1/2 r, A A r - D r, and the logarithm of 1 + the degree."""
+    """(n, 3F + 1) rows beside the embeddings: A r, A D^-1/2 r, A A r - D r, and the logarithm of 1 + the degree.
+
+    With F = 0 the last column stands alone, and is larger by `DEGREE_OFFSET`.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -42,13 +43,19 @@ class Sketches:
     @torch.no_grad()
     def of(self, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
         """The sketches over the links that `hidden` (m,) does not mark; each counts once, whatever its weight."""
+        if not self.size:
+            return self.of_degrees(messages.structure.degrees(None, hidden).to(messages.weights.dtype))[:, None]
         degrees, links, r = self._parts(messages, hidden)
         return _rows(links.product, degrees, r)
+
+    def of_degrees(self, degrees: Tensor) -> Tensor:
+        """What the last column holds for nodes of these degrees."""
+        return degrees.log1p() if self.size else degrees.log1p() + DEGREE_OFFSET
 
     def gated(self, messages: MessageGraph, ends: Tensor, rows: Tensor, columns: Tensor) -> GatedSketches:
         """The sketches of some nodes, as a function of how far the gates of given entries of A are open."""
         signs = self.signs(messages.num_nodes, ends.device).to(messages.weights.dtype)
-        return GatedSketches(messages.structure, signs, ends, rows, columns)
+        return GatedSketches(self, messages.structure, signs, ends, rows, columns)
 
     def _parts(self, messages: MessageGraph, hidden: Tensor | None) -> tuple[Tensor, SymmetricOperator, Tensor]:
         """Degrees, A and r."""
@@ -59,6 +66,8 @@ class Sketches:
 
     def signs(self, num_nodes: int, device: torch.device) -> Tensor:
         """(n, F) r; a node's signs follow from its row number, so that more nodes change none of them."""
+        if not self.size:
+            return torch.empty(num_nodes, 0, device=device)
         if self._signs.device != device:
             self._signs = torch.empty(0, self.size, device=device)
         have = self._signs.shape[0]
@@ -81,7 +90,16 @@ class GatedSketches:
     Sketches of a node follow from its neighbours and from theirs: nothing else is looked at.
     """
 
-    def __init__(self, structure: EdgeStructure, signs: Tensor, ends: Tensor, rows: Tensor, columns: Tensor) -> None:
+    def __init__(
+        self,
+        sketches: Sketches,
+        structure: EdgeStructure,
+        signs: Tensor,
+        ends: Tensor,
+        rows: Tensor,
+        columns: Tensor,
+    ) -> None:
+        self._of_degrees = sketches.of_degrees
         indptr, near = structure.of_rows(ends)
         self._around = torch.cat([ends, near]).unique()  # the ends and their neighbours
         self._ends, self._near = self._places(ends), self._places(near)
@@ -89,7 +107,8 @@ class GatedSketches:
         indptr, far = structure.of_rows(self._around)
         ones = signs.new_ones(far.numel())
         self._degrees, self._signs = indptr.diff().to(signs.dtype), signs[self._around]
-        self._sums = csr_product(indptr, far, ones, signs)  # A r, all gates open
+        # A r, all gates open
+        self._sums = csr_product(indptr, far, ones, signs) if sketches.size else signs[self._around]
         self._chosen = torch.isin(rows, self._around)
         self._rows, self._columns = self._places(rows[self._chosen]), signs[columns[self._chosen]]
         end_of = torch.full_like(self._around, -1)
@@ -111,7 +130,8 @@ class GatedSketches:
 
         own = degrees[self._ends]
         far = product(near) - own[:, None] * self._signs[self._ends]
-        return torch.cat([near[self._ends], product(_scarce(self._signs, degrees)), far, own.log1p()[:, None]], dim=1)
+        scarce, degree = product(_scarce(self._signs, degrees)), self._of_degrees(own)[:, None]
+        return torch.cat([near[self._ends], scarce, far, degree], dim=1)
 
     def _places(self, rows: Tensor) -> Tensor:
         return torch.searchsorted(self._around, rows.long())
@@ -149,14 +169,30 @@ class SharedStructure(nn.Module):
         """(..., 6) estimates of the pairs."""
         near_i, scarce_i, far_i, degree_i = first.split([self.size] * _BLOCKS + [1], dim=-1)
         near_j, scarce_j, far_j, degree_j = second.split([self.size] * _BLOCKS + [1], dim=-1)
-        counts = torch.stack(
-            [
-                (near_i * near_j).sum(-1),
-                (scarce_i * scarce_j).sum(-1),
-                (near_i * far_j + far_i * near_j).sum(-1),
-                (far_i * far_j).sum(-1),
-            ],
-            dim=-1,
-        )
-        counts = counts.sign() * counts.abs().log1p()
-        return torch.cat([counts, degree_i + degree_j, degree_i * degree_j], dim=-1)
+        counts = [
+            (near_i * near_j).sum(-1),
+            (scarce_i * scarce_j).sum(-1),
+            (near_i * far_j + far_i * near_j).sum(-1),
+            (far_i * far_j).sum(-1),
+        ]
+        return _compressed(counts, degree_i[..., 0], degree_j[..., 0])
+
+    def block_estimates(self, first: Tensor, second: Tensor) -> Tensor:
+        """(b, c, 6) the same for all pairs of (b, 3F + 1) and (c, 3F + 1), by products of matrices."""
+        near_i, scarce_i, far_i, degree_i = first.split([self.size] * _BLOCKS + [1], dim=1)
+        near_j, scarce_j, far_j, degree_j = second.split([self.size] * _BLOCKS + [1], dim=1)
+        counts = [
+            near_i @ near_j.T,
+            scarce_i @ scarce_j.T,
+            (near_i @ far_j.T).addmm_(far_i, near_j.T),
+            far_i @ far_j.T,
+        ]
+        return _compressed(counts, degree_i, degree_j.T)
+
+
+def _compressed(counts: list[Tensor], degree_i: Tensor, degree_j: Tensor) -> Tensor:
+    """(..., 6) of counts and logarithms of degrees."""
+    together = torch.stack(counts, dim=-1)
+    together = together.sign() * together.abs().log1p_()
+    degrees = torch.stack(torch.broadcast_tensors(degree_i + degree_j, degree_i * degree_j), dim=-1)
+    return torch.cat([together, degrees], dim=-1)

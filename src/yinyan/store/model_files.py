@@ -210,7 +210,7 @@ def check_target(path: Path) -> None:
 
 def _save_arrays(path: Path, arrays: Arrays) -> None:
     with system_errors():
-        save_file({name: np.ascontiguousarray(value) for name, value in arrays.items()}, path)
+        save_file({name: np.asarray(value, order="C") for name, value in arrays.items()}, path)
 
 
 def _save_json(path: Path, content: Any) -> None:

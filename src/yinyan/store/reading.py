@@ -109,6 +109,8 @@ def _with_weights(model: Model, weights: Arrays) -> Model:
     for name, wanted in expected.items():
         # clones lie in torch's own memory, aligned as in training: products then sum in the same order
         given = torch.from_numpy(weights[name]).clone()
+        if wanted.ndim == 0 and given.numel() == 1:  # an earlier version wrote single numbers as arrays of one
+            given = given.reshape(())
         if given.shape != wanted.shape or given.dtype != wanted.dtype:
             raise ValueError(
                 f"{name!r} is {given.dtype} of shape {tuple(given.shape)}, expected {wanted.dtype} of shape "
@@ -122,7 +124,7 @@ def _with_weights(model: Model, weights: Arrays) -> Model:
 
 
 def _check_numbers(numbers: Arrays, graph: Graph, settings: Settings) -> None:
-    columns = settings.encoder.hidden_size + (3 * size + 1 if (size := settings.encoder.sketch_size) else 0)
+    columns = settings.encoder.hidden_size + settings.encoder.structure_columns
     embeddings = numbers["embeddings"]
     if embeddings.dtype != np.float32 or embeddings.shape != (graph.num_nodes, columns):
         raise ValueError(

@@ -6,7 +6,6 @@ import dataclasses
 import json
 from pathlib import Path
 
-import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
@@ -16,6 +15,7 @@ from yinyan.files import atomic_path
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model
 from yinyan.randomness import Streams
+from yinyan.training.adam import Adam
 from yinyan.training.loop import TrainingState
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
@@ -27,7 +27,7 @@ def save_checkpoint(
     path: Path,
     fingerprint: str,
     model: Model,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     streams: Streams,
     state: TrainingState,
 ) -> None:
@@ -36,8 +36,7 @@ def save_checkpoint(
     tensors |= {f"best/{name}": value for name, value in state.best_weights.items()}
     tensors |= {f"average/{name}": value for name, value in state.average.items()}
     tensors |= {f"stream/{use}": value for use, value in streams.state().items()}
-    for index, slots in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer/{index}/{slot}": value for slot, value in slots.items()}
+    tensors |= {f"optimizer/{name}": value for name, value in optimizer.state().items()}
     if state.order is not None:
         tensors["order"] = state.order
     plain = {name: getattr(state, name) for name in _PLAIN}
@@ -48,9 +47,7 @@ def save_checkpoint(
         save_file({name: value.detach().cpu().contiguous() for name, value in tensors.items()}, temporary, metadata)
 
 
-def load_checkpoint(
-    path: Path, fingerprint: str, model: Model, optimizer: torch.optim.Optimizer, streams: Streams
-) -> TrainingState:
+def load_checkpoint(path: Path, fingerprint: str, model: Model, optimizer: Adam, streams: Streams) -> TrainingState:
     """Put a run back where it stood; refuses the checkpoint of another run."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -69,11 +66,7 @@ def load_checkpoint(
 
     model.load_state_dict(part("model/"))
     streams.restore(part("stream/"))
-    slots: dict[int, dict[str, Tensor]] = {}
-    for name, value in part("optimizer/").items():
-        index, slot = name.split("/")
-        slots.setdefault(int(index), {})[slot] = value
-    optimizer.load_state_dict({"state": slots, "param_groups": optimizer.state_dict()["param_groups"]})
+    optimizer.restore(part("optimizer/"))
     plain = json.loads(metadata["state"])
     plain["history"] = [EpochRecord(**record) for record in plain["history"]]
     device = next(model.parameters()).device

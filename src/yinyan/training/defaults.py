@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from yinyan.graph import Graph
@@ -13,16 +15,25 @@ __all__ = ["Suggestion", "ground", "suggest"]
 
 
 _WIDE = 128  # feature columns from which they are taken to represent nodes
-_SKETCH, _LARGE_SKETCH = 64, 32  # dimensions of sketches, and from where memory counts on
-_LARGE = 100_000  # nodes
+_SIZES, _SKETCHES = (256, 128), (64, 32)  # dimensions of embeddings and of sketches: of small graphs, of large ones
+_SMALL = 20_000  # nodes from which on dimensions shrink, to save memory: as this power of the nodes
+_SHRINKING = 0.3
 _ORDERED_FROM = 50_000  # nodes: a wider matrix than the second cache holds
 _PARTS = 3  # of an epoch at least: each hides one part in so many of the links
 _LARGEST_BATCH = 16_384  # beyond, decoding its pairs and negatives outweighs the layers
-_STEPS = 450  # of a whole run, about
-_MOST_EPOCHS, _FEWEST_EPOCHS = 150, 20
+_STEPS = 200  # of a whole run, about
+_MOST_EPOCHS, _FEWEST_EPOCHS = 70, 10
+_GROUND_STEPS, _GROUND_EPOCHS = 450, (150, 20)  # of the peers, whose settings were chosen with these
+_RATE = 0.009  # that learns in so many steps what .004 learns in twice as many
 _MANY = 10_000  # training links: between Cora's and Pubmed's, whose best settings differ
-_MANY_PARTS, _MANY_EPOCHS = 15, 100  # of such a graph
-_BARE_PARTS, _BARE_STEPS = 12, 900  # of a graph without features, unless parts get too small
+_MANY_PARTS, _MANY_EPOCHS = 15, 40  # of such a graph
+_BARE_PARTS, _BARE_STEPS = 12, 360  # of a graph without features, unless parts get too small
+_MOST_BARE, _BARE_RATE = 60, 0.008
+_WIDTH = 64  # of the decoder's hidden layers: 256 rank no better, and cost four times as much
+# training links from which on a score by one inner product is worth its speed: it ranks the partners of a node at least
+# as well, but tells pairs of the whole graph apart less well (email-Enron, 183,831 edges), which two sides do not need
+_INNER_FROM, _INNER_FROM_WITH_SIDES = 500_000, 100_000
+_FEWEST_INNER, _MOST_INNER, _INNER_EDGES = 4, 12, 5_000_000  # epochs, and edges that all of them see
 _SMALLEST_BATCH = 24  # so that the last part of an epoch is about as large as the others
 _DENSE = 5.0  # neighbours per node in the training graph: sparse graphs are worse off with many negatives per edge
 
@@ -36,31 +47,81 @@ class Suggestion(NamedTuple):
     reasons: tuple[str, ...]
 
 
-def suggest(graph: Graph, num_targets: int) -> Suggestion:
-    """Settings chosen by size and feature kind; `num_targets` is the number of training links."""
+def suggest(graph: Graph, num_targets: int, given: Mapping[str, Any] | None = None) -> Suggestion:
+    """Settings chosen by size and feature kind; `num_targets` is the number of training links.
+
+    `given` are settings by group that the caller sets; only the kind of decoder matters for the choice.
+    """
     settings, reasons = ground(graph, num_targets)
-    if graph.num_nodes > _LARGE:
-        return Suggestion(settings, reasons)
     if graph.features is None and not graph.directed:
+        enough = _INNER_FROM_WITH_SIDES if graph.is_bipartite else _INNER_FROM
+        if num_targets >= enough and _decoder_kind(given) == "dot":
+            return _by_inner_products(graph, num_targets)
         overrides, more = _without_features(graph, num_targets)
     elif _describes(graph) and num_targets >= _MANY:
         overrides, more = _with_many_links(num_targets)
     else:
-        return Suggestion(settings, reasons)
+        batch, epochs = _schedule(num_targets, parts=_PARTS, steps=_STEPS, most=_MOST_EPOCHS)
+        training = {"learning_rate": _RATE, "batch_size": batch, "epochs": epochs, "evaluate_every": _every(epochs)}
+        overrides = {"decoder": {"width": _WIDTH}, "training": training}
+        more = (_hidden(num_targets, batch, epochs),)
     return Suggestion(settings.updated(overrides), (*reasons[:-1], *more))
+
+
+def _decoder_kind(given: Mapping[str, Any] | None) -> str:
+    """The kind of decoder that the caller sets, or the one that suits large graphs."""
+    group = (given or {}).get("decoder")
+    kind = group.get("kind", "dot") if isinstance(group, Mapping) else getattr(group, "kind", "dot")
+    return str(kind)
+
+
+def _by_inner_products(graph: Graph, num_targets: int) -> Suggestion:
+    """Eigenvectors as a start, an inner product as the score, negatives that many edges share."""
+    neighbours = 2 * num_targets / max(1, graph.num_nodes)
+    batch = -(-num_targets // _BARE_PARTS)
+    epochs = max(_FEWEST_INNER, min(_MOST_INNER, round(_INNER_EDGES / num_targets)))
+    # nodes of few neighbours memorise them: the fewer, the more of their own vectors are dropped
+    dropped = round(min(0.9, max(0.5, 0.9 - 0.25 * math.log10(max(1.0, neighbours / 5)))), 2)
+    overrides: _Overrides = {
+        "encoder": {
+            **{"inputs": "embeddings", "embedding_start": "spectral", "embedding_size": 128, "hidden_size": 128},
+            **{"num_steps": 4, "step_size": 0.8, "anchoring": 0.1, "learn_repulsion": "no"},
+            **{"node_dropout": dropped, "feature_dropout": 0.0, "dropout": 0.0},
+            **{"sketch_size": 0, "degree_column": True},
+        },
+        "decoder": {"kind": "dot"},
+        "training": {
+            **{"loss": "infonce", "loss_sampler": "shared", "loss_negatives": 128},
+            **{"learning_rate": 0.01, "weight_decay": 0.0, "averaging": 0.9},
+            **{"batch_size": batch, "epochs": epochs, "evaluate_every": _every(epochs)},
+            **{"node_order": "local" if graph.num_nodes > _ORDERED_FROM else "given"},
+        },
+    }
+    edges = counted(num_targets, "training edge")
+    reasons = (
+        "no node features: an embedding is learned for each node, from the leading eigenvectors of the graph",
+        f"{edges}: enough for a score by one inner product, which also holds the degrees",
+        f"{neighbours:.0f} neighbours per node: the vectors of {dropped:.0%} of the nodes are dropped in a step",
+        _hidden(num_targets, batch, epochs),
+    )
+    return Suggestion(Settings().updated(overrides), reasons)
 
 
 def _without_features(graph: Graph, num_targets: int) -> tuple[_Overrides, tuple[str, ...]]:
     """Small steps; and where nodes have neighbours enough, eight negatives per edge."""
     parts = max(_PARTS, min(_BARE_PARTS, num_targets // _SMALLEST_BATCH))
-    batch, epochs = _schedule(num_targets, parts=parts, steps=_BARE_STEPS, most=_MOST_EPOCHS)
-    training: dict[str, Any] = {"batch_size": batch, "epochs": epochs, "evaluate_every": max(1, epochs // 35)}
+    batch, epochs = _schedule(num_targets, parts=parts, steps=_BARE_STEPS, most=_MOST_BARE)
+    training: dict[str, Any] = {
+        **{"learning_rate": _BARE_RATE, "batch_size": batch, "epochs": epochs, "evaluate_every": _every(epochs)},
+    }
     reasons = [_hidden(num_targets, batch, epochs)]
     neighbours = 2 * num_targets / max(1, graph.num_nodes)
     if neighbours >= _DENSE:
         training |= {"loss": "infonce", "loss_negatives": 8}
         reasons.insert(0, f"{neighbours:.0f} neighbours per node: InfoNCE with 8 negatives per edge")
-    return {"training": training}, tuple(reasons)
+    encoder = {"hidden_size": _SIZES[1], "embedding_size": _SIZES[1], "embedding_start": "spectral"}
+    decoder = {"width": _WIDTH, "depth": 2, "norm": True, "dropout": 0.3, "residual": False}
+    return {"encoder": encoder, "decoder": decoder, "training": training}, tuple(reasons)
 
 
 def _with_many_links(num_targets: int) -> tuple[_Overrides, tuple[str, ...]]:
@@ -68,19 +129,25 @@ def _with_many_links(num_targets: int) -> tuple[_Overrides, tuple[str, ...]]:
     batch, epochs = _schedule(num_targets, parts=_MANY_PARTS, steps=_MANY_PARTS * _MANY_EPOCHS, most=_MANY_EPOCHS)
     overrides: _Overrides = {
         "encoder": {"feature_dropout": 0.3, "dropout": 0.1, "output_norm": False, "num_steps": 2, "step_size": 0.5},
-        "decoder": {"depth": 3, "norm": True, "dropout": 0.1},
+        "decoder": {"depth": 3, "norm": True, "dropout": 0.1, "width": _WIDTH},
         "training": {
             "learning_rate": 0.02,
             "weight_decay": 0.0,
             "loss": "hardest",
             "loss_negatives": 4,
+            "selection": "hits@100",  # Hits@10% and AUC no longer move where thousands of edges are validated
             "batch_size": batch,
             "epochs": epochs,
-            "evaluate_every": max(1, epochs // 20),
+            "evaluate_every": _every(epochs),
         },
     }
     many = f"{counted(num_targets, 'training edge')}: enough for little dropout and a decoder of three layers"
     return overrides, (many, _hidden(num_targets, batch, epochs))
+
+
+def _every(epochs: int) -> int:
+    """Epochs between validations: a dozen of them show where a run is best."""
+    return max(1, epochs // 12)
 
 
 def _hidden(num_targets: int, batch: int, epochs: int) -> str:
@@ -88,10 +155,10 @@ def _hidden(num_targets: int, batch: int, epochs: int) -> str:
     return f"{edges}: {batch:,} are hidden and predicted per step, for at most {counted(epochs, 'epoch')}"
 
 
-def _schedule(num_targets: int, *, parts: int, steps: int, most: int) -> tuple[int, int]:
+def _schedule(num_targets: int, *, parts: int, steps: int, most: int, fewest: int = _FEWEST_EPOCHS) -> tuple[int, int]:
     """Edges per step, one part of so many unless that is too large, and epochs of about so many steps in all."""
     batch = max(1, min(_LARGEST_BATCH, -(-num_targets // parts)))  # rounded up: no step for a link or two
-    return batch, max(_FEWEST_EPOCHS, min(most, round(steps * batch / max(1, num_targets))))
+    return batch, max(fewest, min(most, round(steps * batch / max(1, num_targets))))
 
 
 def ground(graph: Graph, num_targets: int) -> Suggestion:
@@ -100,15 +167,13 @@ def ground(graph: Graph, num_targets: int) -> Suggestion:
     encoder: dict[str, Any] = {}
     training: dict[str, Any] = {}
     decoder: dict[str, Any] = {}
-    large = graph.num_nodes > _LARGE
-
     if graph.features is None:
         encoder |= {"inputs": "embeddings", "feature_dropout": 0.0, "num_steps": 3}
         decoder |= {"residual": True}
         training |= {"weight_decay": 2.0}
         reasons.append("no node features: an embedding is learned for each node")
         # a node's own vector, if it is always used, memorises its edges; but neighbours do not show direction
-        if not large and not graph.directed:
+        if not graph.directed:
             encoder |= {"embedding_size": 256, "num_steps": 6, "step_size": 0.8, "anchoring": 0.1}
             encoder |= {"node_dropout": 0.8, "dropout": 0.1}
             encoder |= {"learn_repulsion": "no"}  # more of it would run away in steps as long as these
@@ -124,21 +189,31 @@ def ground(graph: Graph, num_targets: int) -> Suggestion:
             "learned as well"
         )
 
-    encoder |= {"sketch_size": _LARGE_SKETCH if large else _SKETCH}
+    encoder |= {"sketch_size": _dimensions(graph.num_nodes, _SKETCHES)}
     reasons.append(f"{encoder['sketch_size']}-dimensional structural sketches: estimates of common neighbours")
-    if large:
-        encoder |= {"hidden_size": 128}
-        decoder |= {"width": 128}
-        reasons.append(f"{graph.num_nodes:,} nodes: 128 dimensions, to save memory")
+    size = _dimensions(graph.num_nodes, _SIZES)
+    if size < _SIZES[0]:
+        encoder |= {"hidden_size": size}
+        decoder |= {"width": size}
+        reasons.append(f"{graph.num_nodes:,} nodes: {size} dimensions, to save memory")
     if graph.num_nodes > _ORDERED_FROM:
         training |= {"node_order": "local"}
         reasons.append(f"{graph.num_nodes:,} nodes: neighbours are stored near each other in memory during training")
 
-    batch, epochs = _schedule(num_targets, parts=_PARTS, steps=_STEPS, most=_MOST_EPOCHS)
+    most, fewest = _GROUND_EPOCHS
+    batch, epochs = _schedule(num_targets, parts=_PARTS, steps=_GROUND_STEPS, most=most, fewest=fewest)
     training |= {"batch_size": batch, "epochs": epochs, "evaluate_every": max(1, epochs // 50)}
     reasons.append(_hidden(num_targets, batch, epochs))
     overrides = {"encoder": encoder, "decoder": decoder, "training": training}
     return Suggestion(Settings().updated(overrides), tuple(reasons))
+
+
+def _dimensions(num_nodes: int, bounds: tuple[int, int]) -> int:
+    """Dimensions that shrink with the number of nodes, in multiples of an eighth of the most."""
+    most, least = bounds
+    unit = most // 8
+    wanted: float = most * min(1.0, (_SMALL / max(1, num_nodes)) ** _SHRINKING)
+    return max(least, unit * round(wanted / unit))
 
 
 def _describes(graph: Graph) -> bool:

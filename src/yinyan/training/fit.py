@@ -24,14 +24,17 @@ from yinyan.model.fitted import (
     samples_negatives,
 )
 from yinyan.model.scoring import Model, score_pairs
+from yinyan.model.spectral import start_spectrally
 from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.native.allocation import held_memory
+from yinyan.progress import duration
 from yinyan.randomness import Streams
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.training.data import TrainingData, training_data
 from yinyan.training.fingerprints import training_fingerprint
+from yinyan.training.forecast import forecast
 from yinyan.training.hooks import Hooks
 from yinyan.training.loop import TrainingState, build_optimizer, train
 from yinyan.training.memory import check_memory
@@ -72,8 +75,13 @@ def fit_model(
         order = local_order(graph.edges[split.train_messages], graph.num_nodes, graph.sides)
         _reorder(our_encoder(model), order)
     data = training_data(graph, split, device, None if order is None else np.argsort(order))
+    if build is None and settings.encoder.embedding_start == "spectral":
+        placed = None if order is None else torch.from_numpy(order)
+        start_spectrally(our_encoder(model), data.messages, Streams.fresh(seed, "spectral start", device), placed)
     if start is not None:
         start(model, data)
+    if build is None:
+        hooks.tell(f"time: about {duration(forecast(model, data, settings.training, seed))}")
     state = _trained(model, data, split, settings, seed, device, hooks, start_counts=start is not None)
     valid = _validation_scores(model, data, settings, seed)
     metrics = _metrics(*valid)

@@ -26,7 +26,7 @@ class Hooks:
     True
     """
 
-    tell: Callable[[str], None] = lambda text: None  # lines "model: …", "training: …", "memory: …"
+    tell: Callable[[str], None] = lambda text: None  # lines "model: …", "training: …", "memory: …", "time: …"
     on_start: Callable[[int, int], None] = lambda epochs, done: None  # with the epochs, and those done before
     on_epoch: Callable[[EpochRecord], None] = lambda record: None  # after each epoch
     trackers: Sequence[Tracker] = ()  # functions of (figures, step), such as `mlflow.log_metrics` or `wandb.log`

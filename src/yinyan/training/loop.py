@@ -19,12 +19,15 @@ from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
+from yinyan.training.adam import Adam, Group
 from yinyan.training.data import TrainingData, draw_loss_negatives
+from yinyan.training.shared_negatives import descend_with_shared_negatives
 
-__all__ = ["TrainingState", "build_optimizer", "train"]
+__all__ = ["TrainingState", "batch_size_of", "build_optimizer", "gradients", "train", "validate"]
 
 Scores = NDArray[np.float32]
 
+_PACE_OF_NUMBERS = 10.0  # times the rate: Adam moves a number by the rate per step, whatever its size
 _RUNAWAY = 1e4  # growth of the energy that no descent explains
 _CURE = (
     "Lower encoder.step_size (or set it to 'safe'), encoder.repulsion (or learn it through 'sigmoid'), "
@@ -56,7 +59,7 @@ def train(
     streams: Streams,
     *,
     state: TrainingState | None = None,
-    optimizer: torch.optim.Optimizer | None = None,
+    optimizer: Adam | None = None,
     start_counts: bool = False,
     on_epoch: Callable[[EpochRecord], None] = lambda record: None,
     on_step: Callable[[TrainingState], bool] = lambda state: True,
@@ -69,12 +72,12 @@ def train(
     state = state or TrainingState()
     optimizer = optimizer or build_optimizer(model, settings)
     num_targets = data.targets.shape[0]
-    batch_size = _batch_size(settings, num_targets)
+    batch_size = batch_size_of(settings, num_targets)
     steps_per_epoch = math.ceil(num_targets / batch_size)
     total_steps = settings.epochs * steps_per_epoch
 
     if start_counts and not state.best_weights:
-        _remember_best(state, model, _validate(model, data, EpochRecord(0, 0.0, 0.0), settings, streams))
+        _remember_best(state, model, validate(model, data, EpochRecord(0, 0.0, 0.0), settings, streams))
     while not state.finished:
         if state.order is None:
             generator = streams["batches"]
@@ -95,7 +98,7 @@ def train(
         record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
             with _averaged(model, state):
-                record = _validate(model, data, record, settings, streams)
+                record = validate(model, data, record, settings, streams)
                 _remember_best(state, model, record)
         exhausted = settings.patience > 0 and state.waited >= settings.patience
         state.finished = exhausted or state.epoch >= settings.epochs
@@ -115,13 +118,25 @@ def _step(
     data: TrainingData,
     settings: TrainingSettings,
     streams: Streams,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Adam,
     batch: Tensor,
     rate: float,
 ) -> float:
-    """Hide the batch from the message graph, embed all nodes, score the batch against fresh negatives, update.
+    """The gradients of a batch, and an update by them; whatever gets no gradient stays as it is. Returns the loss."""
+    optimizer.zero_grad()
+    value = gradients(model, data, settings, streams, batch)
+    if not math.isfinite(value):
+        raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
+    if settings.clip_norm:
+        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+    optimizer.step(rate)
+    return value
 
-    Returns the loss. Whatever gets no gradient stays as it is.
+
+def gradients(model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams, batch: Tensor) -> float:
+    """Hide the batch from the message graph, embed all nodes, score the batch against fresh negatives.
+
+    Adds the gradients of the loss to the weights, and returns the loss.
     """
     hidden = None
     if settings.mask_targets:
@@ -130,25 +145,19 @@ def _step(
         hidden[places[places >= 0]] = True
     drops, links = streams["dropout"], data.targets[batch]
     y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden)
+    if settings.loss_sampler == "shared":
+        return descend_with_shared_negatives(model, y, links, data.known, settings, streams["loss_negatives"], drops)
     pairs = Pairs(y, links, draw_loss_negatives(data.known, links, settings, streams["loss_negatives"]))
     loss = model.loss(pairs, data.messages, settings.loss, hidden=hidden, drops=drops)
-    value = float(loss.detach())
-    if not math.isfinite(value):
-        raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
-    optimizer.zero_grad(set_to_none=True)
     loss.backward()
-    if settings.clip_norm:
-        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    return value
+    return float(loss.detach())
 
 
 @torch.no_grad()
-def _validate(
+def validate(
     model: Model, data: TrainingData, record: EpochRecord, settings: TrainingSettings, streams: Streams
 ) -> EpochRecord:
+    """The record of an epoch with the figures of the validation edges."""
     messages = data.valid_messages
     y, energies = model.encoder.watched(EncoderInput(data.features, messages, streams["message_negatives"]))
     if settings.refuse_runaway:
@@ -220,9 +229,15 @@ def selection_score(positive: Scores, negative: Scores, selection: str) -> float
     return metric(selection)(positive, negative)
 
 
-def build_optimizer(model: Model, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Adam with decoupled weight decay."""
-    return torch.optim.AdamW(model.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
+def build_optimizer(model: Model, settings: TrainingSettings) -> Adam:
+    """Adam with decoupled weight decay; single numbers, such as a scale, do not decay, and move faster."""
+    params = [param for param in model.parameters() if param.requires_grad]
+    return Adam(
+        [
+            Group([param for param in params if param.ndim], settings.weight_decay),
+            Group([param for param in params if not param.ndim], 0.0, _PACE_OF_NUMBERS),
+        ]
+    )
 
 
 def learning_rate(settings: TrainingSettings, step: int, total: int) -> float:
@@ -238,7 +253,8 @@ def learning_rate(settings: TrainingSettings, step: int, total: int) -> float:
     return settings.learning_rate
 
 
-def _batch_size(settings: TrainingSettings, num_targets: int) -> int:
+def batch_size_of(settings: TrainingSettings, num_targets: int) -> int:
+    """Target edges per step; refuses a step that would hide them all."""
     size = min(settings.batch_size or num_targets, num_targets)
     if settings.mask_targets and size >= num_targets > 1:
         raise TrainingError(

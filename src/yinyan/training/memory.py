@@ -11,16 +11,16 @@ import torch
 
 from yinyan.errors import MemoryLimitError
 from yinyan.graph.features import SparseFeatures
-from yinyan.model.sketches import sketch_width
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training.free_memory import free_memory
+from yinyan.training.shared_negatives import BLOCK
 
 __all__ = ["MemoryEstimate", "check_memory", "estimate", "in_words"]
 
 _FLOAT = 4  # bytes
 _EDGE = 110  # bytes per edge: pairs, compressed rows, sorted keys, matrices of a step
-_RUNTIME = 90 << 20  # what torch loads at its first step
+_RUNTIME = 20 << 20  # what torch loads at its first step
 # resident bytes per byte in use: freed blocks are kept and get scattered (benchmarks/speed/memory.py measures it)
 _ALLOCATOR, _OTHER_DEVICES = 1.4, 1.1
 _BLOCK = 65_536  # pairs that validation decodes at a time
@@ -113,7 +113,7 @@ def _layers(split: Split, settings: Settings) -> tuple[int, int]:
     if encoder.margin is not None:
         kept = encoder.num_steps * (1 if graphs == 1 else 5 + graphs)  # one sampled graph has a kernel of its own
     kept += 3 * encoder.num_layers  # f, its dropout, its norm
-    columns = kept * encoder.hidden_size + 2 * sketch_width(encoder.sketch_size) + encoder.sketch_size
+    columns = kept * encoder.hidden_size + 2 * encoder.structure_columns + encoder.sketch_size
     column = _FLOAT * split.graph.num_nodes
     gradients = 4 * stored * encoder.hidden_size
     return int(column * columns) + 16 * graphs * split.train_messages.size, int(column * gradients)
@@ -122,6 +122,10 @@ def _layers(split: Split, settings: Settings) -> tuple[int, int]:
 def _decoder(split: Split, settings: Settings) -> int:
     """Activations of a batch's edges and negatives, or of a block in validation."""
     encoder, decoder, targets = settings.encoder, settings.decoder, len(split.train_targets)
+    if settings.training.loss_sampler == "shared" and decoder.kind == "dot":  # a block at a time, and all gradients
+        row = encoder.hidden_size + encoder.structure_columns
+        validated = min(_BLOCK, max(len(split.valid_targets), split.valid_negatives.size // 2)) * 5 * row
+        return _FLOAT * max(validated, BLOCK * (6 * settings.training.loss_negatives + 8 * row))
     pairs = min(settings.training.batch_size or targets, targets) * (1 + settings.training.loss_negatives)
     floats = (6 if split.graph.directed else 4) * encoder.hidden_size  # both ends, maps, product, its gradient
     if decoder.kind == "hadamard":
