@@ -62,7 +62,7 @@ class TestRecommend:
     def test_all_to_a_file(self, kind: str, model: Path, tmp_path: Path) -> None:
         path = tmp_path / f"links.{kind}"
         ran = works("recommend", model, "--all", "-k", "2", "--out", path, "--json")
-        assert ran.json == {"rows": 60, "file": str(path)}
+        assert ran.json == {"rows": 60, "file": str(path), "search": "exact", "recall": 1.0}
         read = pq.read_table(path) if kind == "parquet" else pa_csv.read_csv(path, parse_options=_MULTILINE)
         assert read.column_names == ["source", "target", "score", "rank"] and read.num_rows == 60
         assert "nodes 30/30" in ran.err

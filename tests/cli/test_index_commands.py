@@ -11,6 +11,8 @@ import pytest
 
 from command_line import TINY, refused, works, write_links
 from yinyan import LinkPredictor
+from yinyan.retrieval import choice
+from yinyan.retrieval import index as index_module
 
 
 @pytest.fixture(scope="module")
@@ -70,3 +72,61 @@ def test_impossible_budgets_are_one_line(saved: Path) -> None:
     assert "'recall' needs to be above 0" in refused("index", saved, "--recall", "2")
     assert "covers decoders that are one inner product" in refused("index", saved, "--kind", "mips")
     assert json.loads((saved / "manifest.json").read_text())["format"] == 1
+
+
+class TestTheChoice:
+    """`recommend --all` and `best-links` build an index where it pays, keep it, and report its recall."""
+
+    @pytest.fixture
+    def worthwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A graph that counts as large, and builds that cost nothing."""
+        monkeypatch.setattr(choice, "EXACT_BELOW", 100)
+        monkeypatch.setattr(index_module, "EXACT_BELOW", 100)
+        monkeypatch.setattr(choice, "_LEAST", 100)
+        monkeypatch.setattr(choice, "estimated_costs", lambda *given: choice.Costs(2.0, 0.5, 0.5))
+
+    @pytest.fixture
+    def fresh(self, saved: Path, tmp_path: Path) -> Path:
+        folder = tmp_path / "model"
+        shutil.copytree(saved, folder)
+        (folder / "index.safetensors").unlink(missing_ok=True)
+        return folder
+
+    @pytest.mark.usefixtures("worthwhile")
+    def test_builds_keeps_and_asks_again(self, fresh: Path, tmp_path: Path) -> None:
+        rows = tmp_path / "a.parquet"
+        ran = works("recommend", fresh, "--all", "-k", "5", "--out", rows, "--json")
+        assert "an index is built" in ran.err
+        assert ran.json["rows"] == pq.read_table(rows).num_rows
+        facts = LinkPredictor.load(fresh).load_index(fresh).metadata
+        assert (ran.json["search"], ran.json["recall"]) == (facts.kind, facts.recall_at(5))
+        assert ("recall@5" in ran.err) == (facts.kind != "exact")
+        again = works("recommend", fresh, "--all", "-k", "5", "--out", tmp_path / "b.parquet")
+        assert "an index is built" not in again.err
+        assert pq.read_table(rows).equals(pq.read_table(tmp_path / "b.parquet"))
+        assert "an index is built" not in works("best-links", fresh, "-k", "3").err
+
+    @pytest.mark.usefixtures("worthwhile")
+    def test_exact_is_exact(self, fresh: Path, tmp_path: Path) -> None:
+        ran = works("recommend", fresh, "--all", "-k", "3", "--out", tmp_path / "a.parquet", "--exact", "--json")
+        assert (ran.json["search"], ran.json["recall"]) == ("exact", 1.0)
+        assert "search: exact" in ran.err
+        assert "search: exact" in works("best-links", fresh, "-k", "3", "--exact").err
+        assert "search: exact" in works("recommend", fresh, "n1").err
+        assert not (fresh / "index.safetensors").exists()
+        assert "exclude each other" in refused("recommend", fresh, "n1", "--exact", "--index")
+
+    @pytest.mark.usefixtures("worthwhile")
+    def test_an_index_of_another_model_is_replaced(self, saved: Path, tmp_path: Path) -> None:
+        other = tmp_path / "model"
+        works("fit", write_links(tmp_path / "links.csv", nodes=300, seed=1), "--out", other, *TINY, "--quiet")
+        works("index", saved, "--kind", "exact", "--quiet")
+        shutil.copy(saved / "index.safetensors", other)
+        ran = works("recommend", other, "--all", "-k", "2", "--out", tmp_path / "a.parquet")
+        assert "belongs to another model" in ran.err and "an index is built" in ran.err
+        assert LinkPredictor.load(other).load_index(other).metadata.num_nodes == 300
+
+    def test_a_small_graph_is_scanned(self, fresh: Path, tmp_path: Path) -> None:
+        ran = works("recommend", fresh, "--all", "-k", "2", "--out", tmp_path / "a.parquet", "--json")
+        assert (ran.json["search"], ran.json["recall"]) == ("exact", 1.0)
+        assert not (fresh / "index.safetensors").exists()

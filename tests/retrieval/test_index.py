@@ -146,7 +146,7 @@ class TestBudgets:
     @pytest.fixture
     def little(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """`auto` builds lists of small graphs too, and no effort that it tries finds much."""
-        monkeypatch.setattr(index_module, "_EXACT_BELOW", 100)
+        monkeypatch.setattr(index_module, "EXACT_BELOW", 100)
         monkeypatch.setattr(efforts, "_MOST_CANDIDATES", 50)
 
     @pytest.mark.usefixtures("little")

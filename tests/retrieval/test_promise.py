@@ -146,7 +146,7 @@ class TestEfforts:
 
 def test_a_k_that_is_not_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recall was promised where it was measured, and nowhere else."""
-    monkeypatch.setattr(index_module, "_EXACT_BELOW", 100)
+    monkeypatch.setattr(index_module, "EXACT_BELOW", 100)
     monkeypatch.setattr(index_module, "_EXACT_WORTH", 0)
     monkeypatch.setattr(index_module, "_EXACT_USELESS", 1e9)
     monkeypatch.setattr(efforts, "_MOST_CANDIDATES", 60)

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from yinyan.model.decoder import build_decoder
-from yinyan.model.sketches import sketch_width
 from yinyan.native import retrieval_kernels
 from yinyan.retrieval.queries import points_of, queries_at
 from yinyan.retrieval.scorer import Scorer
-from yinyan.settings import DecoderSettings
+from yinyan.settings import DecoderSettings, EncoderSettings
 
 SHAPES: list[dict[str, Any]] = [
     {"kind": "hadamard", "width": 24},  # a residual of its own width
@@ -44,7 +43,7 @@ def test_scores_as_the_decoder(
     for norm in getattr(decoder, "norms", ()):
         for values in norm.parameters():
             values.normal_()
-    y = torch.randn(130, 24 + sketch_width(sketch_size))
+    y = torch.randn(130, 24 + EncoderSettings(sketch_size=sketch_size).structure_columns)
     scorer, rng = Scorer(decoder), np.random.default_rng(0)
     expected = decoder(y[3], y).numpy()
     np.testing.assert_allclose(scorer.scores(y, y[3]), expected, atol=1e-4)
@@ -92,7 +91,7 @@ def test_queries_are_the_first_order_of_scores(shape: dict[str, Any], directed: 
     torch.manual_seed(1)
     decoder = build_decoder(DecoderSettings(**shape), 24, directed=directed, sketch_size=sketch_size).double()
     decoder.requires_grad_(False)
-    y = torch.randn(3, 24 + sketch_width(sketch_size), dtype=torch.float64)
+    y = torch.randn(3, 24 + EncoderSettings(sketch_size=sketch_size).structure_columns, dtype=torch.float64)
     step = 1e-6 * torch.randn_like(y[1])
     (query,) = queries_at(decoder, y[:1], y[None, 1:2])
     moved = decoder(y[0], y[1] + step) - decoder(y[0], y[1])
@@ -111,3 +110,45 @@ def test_products_of_a_linear_decoder_rank_as_its_scores() -> None:
         scores = decoder(y[0], y)
         assert products.argsort().tolist() == scores.argsort().tolist()
         torch.testing.assert_close(products - products.mean(), scores - scores.mean(), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("sketch_size", [0, 5, 20])
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_compiled_gradients_are_those_of_autograd(shape: dict[str, Any], directed: bool, sketch_size: int) -> None:
+    torch.manual_seed(0)
+    decoder = build_decoder(DecoderSettings(**shape), 24, directed=directed, sketch_size=sketch_size)
+    decoder.requires_grad_(False)
+    for norm in getattr(decoder, "norms", ()):
+        for values in norm.parameters():
+            values.normal_()
+    y, scorer = torch.randn(130, 24 + EncoderSettings(sketch_size=sketch_size).structure_columns), Scorer(decoder)
+    if not scorer.is_canonical(y):
+        pytest.skip("not compiled")
+    places = np.random.default_rng(0).integers(0, 130, (6, 15))  # more than the kernel takes at a time
+    found = scorer.mean_gradients(y, y[:6], places)
+    wanted = queries_at(scorer.precise, y[:6], y[torch.from_numpy(places)])
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), atol=1e-5)
+    assert torch.equal(found[2:3], scorer.mean_gradients(y, y[2:3], places[2:3])), "company shows in the last bits"
+    short = places.copy()
+    short[:, 4:] = -1
+    wanted = queries_at(scorer.precise, y[:6], y[torch.from_numpy(places[:, :4])])
+    np.testing.assert_allclose(scorer.mean_gradients(y, y[:6], short).numpy(), wanted.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1e-3, 1.0, 3e4, 1e12])
+def test_logarithms_of_sketches_hold_at_every_size(size: float) -> None:
+    torch.manual_seed(0)
+    decoder = build_decoder(DecoderSettings(kind="dot"), 8, directed=False, sketch_size=6).requires_grad_(False)
+    y = torch.randn(40, 8 + EncoderSettings(sketch_size=6).structure_columns)
+    y[:, 8:] *= size**0.5
+    found, wanted = Scorer(decoder).scores(y, y[0]), Scorer(decoder).precise(y[0].double(), y.double())
+    np.testing.assert_allclose(found, wanted.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [{"kind": "dot"}, {"kind": "hadamard", "depth": 1}], ids=str)
+def test_the_kernel_serves_one_inner_product_with_sketches(shape: dict[str, Any]) -> None:
+    if retrieval_kernels.library() is None:
+        pytest.skip("no C++ compiler")
+    decoder = build_decoder(DecoderSettings(**shape), 24, directed=False, sketch_size=8)
+    assert Scorer(decoder).is_canonical(torch.randn(9, 24 + EncoderSettings(sketch_size=8).structure_columns))

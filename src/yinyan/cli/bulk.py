@@ -23,7 +23,8 @@ from yinyan.training.fingerprints import graph_fingerprint
 
 __all__ = ["candidates", "check_rows_file", "pairs_of", "recommend_all", "write_rows"]
 
-_BLOCK = 500  # sources a part
+_BLOCK = 500  # sources a part of an exact search
+_INDEXED = 8192  # of one by an index, which asks for similar sources together
 
 
 def check_rows_file(path: Path | None) -> None:
@@ -85,9 +86,9 @@ def recommend_all(
     check_rows_file(path)
     ids = model.graph_.ids
     folder = path.with_name(f"{path.name}.parts")
-    _prepare(folder, model, k, index)
-    asked = model if index is None else index
-    starts = range(0, len(ids), _BLOCK)
+    block = _BLOCK if index is None else _INDEXED
+    _prepare(folder, model, k, block, index)
+    starts = range(0, len(ids), block)
     for start in starts:
         part = folder / f"{start:012d}.parquet"
         if not part.exists():
@@ -95,9 +96,10 @@ def recommend_all(
                 raise StoppedError(
                     f"stopped after {start:,} of {len(ids):,} nodes; the finished parts are in '{folder}'"
                 )
-            rows = range(start, min(start + _BLOCK, len(ids)))
-            write_parquet(asked.recommend(ids.take(rows), k).to_arrow(), part)
-        on_progress(min(start + _BLOCK, len(ids)), len(ids))
+            nodes = ids.take(range(start, min(start + block, len(ids))))
+            found = model.recommend(nodes, k, search="exact") if index is None else index.recommend(nodes, k)
+            write_parquet(found.to_arrow(), part)
+        on_progress(min(start + block, len(ids)), len(ids))
     count = _join([folder / f"{start:012d}.parquet" for start in starts], path)
     shutil.rmtree(folder, ignore_errors=True)
     return count
@@ -115,7 +117,7 @@ def _own_ids(model: LinkPredictor, table: pa.Table, column: str, path: Path) -> 
     return [own[value] for value in values]
 
 
-def _prepare(folder: Path, model: LinkPredictor, k: int, index: Index | None) -> None:
+def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Index | None) -> None:
     """The folder of parts, emptied if they are of another model, index or k."""
     digest = hashlib.blake2b(model.embeddings_.tobytes(), digest_size=16)
     ids = model.graph_.ids  # part of the answer, though no embedding depends on them
@@ -126,7 +128,7 @@ def _prepare(folder: Path, model: LinkPredictor, k: int, index: Index | None) ->
         if index is None
         else {name: index.metadata.to_dict()[name] for name in ("kind", "effort", "cells", "seed")}
     )
-    facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": _BLOCK, "by": by}
+    facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": block, "by": by}
     mark = json.dumps(facts)
     label = folder / "parts.json"
     try:

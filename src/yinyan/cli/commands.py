@@ -95,17 +95,19 @@ def recommend(
         Path | None, typer.Option(help="table whose first column lists the candidates (default: all nodes)")
     ] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="first line of --among is data")] = False,
-    by_index: Annotated[
-        bool, typer.Option("--index", help="use the index that yinyan index built (default: exact search)")
-    ] = False,
+    by_index: flags.ByIndex = False,
+    exact: flags.Exact = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
     """Recommend the best new links of nodes."""
+    from yinyan.cli import searching
     from yinyan.cli.bulk import candidates, check_rows_file
+    from yinyan.retrieval.choice import described
 
+    searching.check_flags(by_index=by_index, exact=exact)
     if everything == bool(nodes):
         raise InputError("recommend needs node ids, or --all for every node (one of the two)")
     if everything and out is None:
@@ -114,14 +116,22 @@ def recommend(
         raise InputError("--all and --among exclude each other: leave one out")
     check_rows_file(out)
     predictor = common.load(model, device)
-    built = predictor.load_index(model) if by_index else None
+    ids, progress = predictor.graph_.ids, show_progress(quiet=quiet)
+    count = len(ids) if everything else len(nodes or ())
+    narrowed = exact or (among is not None and not by_index)
+    built = searching.chosen_index(predictor, model, count, k, progress, by_index=by_index, exact=narrowed)
     if everything and out is not None:
-        common.recommend_all(predictor, out, k, show_progress(quiet=quiet), as_json=as_json, index=built)
+        common.recommend_all(predictor, out, k, progress, as_json=as_json, index=built)
         return
-    ids, asked = predictor.graph_.ids, built or predictor
     pool = None if among is None else candidates(predictor, among, header=not no_header)
-    found = asked.recommend([ids.parse(text) for text in nodes or ()], k, among=pool)
+    asked = [ids.parse(text) for text in nodes or ()]
+    found = (
+        predictor.recommend(asked, k, among=pool, search="exact")
+        if built is None
+        else built.recommend(asked, k, among=pool)
+    )
     common.show_links(found, out, as_json=as_json)
+    progress.note(described(built, k))
 
 
 @app.command()

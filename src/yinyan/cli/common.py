@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     from yinyan.retrieval.index import Index
     from yinyan.training.hooks import Hooks
 
-_TOPICS = ("graph", "columns", "model", "training", "memory")
+_TOPICS = ("graph", "columns", "model", "training", "memory", "time")
 
 __all__ = [
     "Plan",
@@ -215,6 +215,7 @@ def recommend_all(
 ) -> None:
     """Every node's recommendations to a file; Ctrl-C keeps the finished parts, and the same command goes on."""
     from yinyan.cli.bulk import recommend_all as stream_all
+    from yinyan.retrieval.choice import described
 
     try:
         with task(progress, "nodes", model.graph_.num_nodes) as should_stop:
@@ -223,7 +224,14 @@ def recommend_all(
             )
     except StoppedError as stopped:
         raise StoppedError(f"{stopped}. The same command goes on from there") from None
-    _say_written(count, out, as_json=as_json)
+    progress.note(described(index, k))
+    facts = None if index is None else index.metadata
+    _say_written(
+        count,
+        out,
+        as_json=as_json,
+        search={"search": "exact" if facts is None else facts.kind, "recall": facts.recall_at(k) if facts else 1.0},
+    )
 
 
 @contextmanager
@@ -313,9 +321,9 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, right: Seque
         typer.echo(text_table(list(rows[0]), cells, right=right))
 
 
-def _say_written(count: int, out: Path, *, as_json: bool) -> None:
+def _say_written(count: int, out: Path, *, as_json: bool, search: Mapping[str, Any] | None = None) -> None:
     if as_json:
-        print_json({"rows": count, "file": str(out)})
+        print_json({"rows": count, "file": str(out), **(search or {})})
     else:
         typer.echo(f"wrote {count:,} rows to '{out}'")
 

@@ -18,8 +18,10 @@ from yinyan.settings import GROUPS, RENAMED, parse_overrides, type_hints
 
 __all__ = [
     "AsJson",
+    "ByIndex",
     "Device",
     "Edges",
+    "Exact",
     "Model",
     "Quiet",
     "RowsFile",
@@ -39,6 +41,10 @@ Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
 RowsFile = Annotated[Path | None, typer.Option(help=".parquet or .csv file for the rows (default: print them)")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print no progress and no notes")]
+ByIndex = Annotated[
+    bool, typer.Option("--index", help="use the saved index (default: whichever search takes less time)")
+]
+Exact = Annotated[bool, typer.Option("--exact", help="score every candidate, without an index")]
 
 _TABLE_PANEL = "Tables"
 

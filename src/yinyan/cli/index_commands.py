@@ -53,22 +53,31 @@ def best_links(
     model: flags.Model,
     *,
     k: Annotated[int, typer.Option("-k", help="maximum number of links")] = 100,
-    by_index: Annotated[
-        bool, typer.Option("--index", help="use the index that yinyan index built (default: exact search)")
-    ] = False,
+    by_index: flags.ByIndex = False,
+    exact: flags.Exact = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
     """Recommend the best new links of the whole graph."""
+    from yinyan.cli import searching
     from yinyan.cli.bulk import check_rows_file
+    from yinyan.retrieval.best_links import FIRST
+    from yinyan.retrieval.choice import described
 
+    searching.check_flags(by_index=by_index, exact=exact)
     check_rows_file(out)
     predictor, progress = common.load(model, device), show_progress(quiet=quiet)
-    built = predictor.load_index(model) if by_index else None
+    count = predictor.graph_.num_nodes
+    built = searching.chosen_index(predictor, model, count, FIRST, progress, by_index=by_index, exact=exact)
     with common.task(progress, "nodes", predictor.graph_.num_nodes) as should_stop:
         found = predictor.best_links(
-            k, index=built, on_progress=lambda done, total: progress.advance(done), should_stop=should_stop
+            k,
+            index=built,
+            search="exact",
+            on_progress=lambda done, total: progress.advance(done),
+            should_stop=should_stop,
         )
+    progress.note(described(built, FIRST))
     common.show_links(found, out, as_json=as_json)

@@ -19,7 +19,6 @@ from yinyan.model.encoder import Encoder
 from yinyan.model.layer import Layer, diagonals, rows_of_layer
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix, inverse_or_zero
-from yinyan.model.sketches import sketch_width
 from yinyan.native.allocation import held_memory
 from yinyan.randomness import Streams
 from yinyan.retrieval.row_numbers import checked_rows
@@ -383,7 +382,7 @@ class LiveEmbeddings:
                 self._sums.append(low_rank[1])
             self._layers.append(torch.empty_like(self._layers[0]))
             self._compute(t, everyone)
-        width = settings.hidden_size + sketch_width(settings.sketch_size)
+        width = settings.hidden_size + settings.structure_columns
         self._embeddings = torch.empty(n, width, dtype=self._dtype)
         self._finish(everyone)
         self._renew_sketches(everyone, everyone)

@@ -55,6 +55,10 @@ def rows_product(matrix: graph_kernels.Csr, x: Tensor) -> Tensor:
 
 def renew(sketches: Sketches, stored: Tensor, links: RowLists, ends: Rows, rows: Rows) -> None:
     """Write the sketches of `rows` into `stored` (n, 3F + 1), where no nodes but `ends` have other neighbours now."""
+    if not sketches.size:
+        index = torch.from_numpy(rows)
+        stored[index, 0] = sketches.of_degrees(torch.from_numpy(links.length[rows]).to(stored.dtype))
+        return
     near, scarce, far, degree = stored.split([sketches.size] * 3 + [1], dim=1)
     signs = sketches.signs(stored.shape[0], stored.device).to(stored.dtype)
     degrees = torch.from_numpy(links.length[: stored.shape[0]]).to(stored.dtype)

@@ -27,6 +27,7 @@ constexpr int kGroups = 4;         // of them worked on at once
 constexpr int kAhead = 6;          // scattered rows that are asked for in advance
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4)));
 typedef int32_t Ints __attribute__((vector_size(4 * kGroup)));  // a number for each row of a group
+typedef int32_t Bits __attribute__((vector_size(4 * kLanes)));  // of the numbers in Lanes
 
 Lanes at(const float* x) { return *reinterpret_cast<const Lanes*>(x); }
 void put(float* x, Lanes values) { *reinterpret_cast<Lanes*>(x) = values; }
@@ -36,13 +37,30 @@ void ask_for(const float* row, int64_t size) {
 }
 
 float sum_of(Lanes x) {
+#ifdef __AVX512F__
+  return _mm512_reduce_add_ps((__m512)x);
+#else
   float sum = 0;
   for (int lane = 0; lane < kLanes; ++lane) sum += x[lane];
   return sum;
+#endif
 }
 
 // a NaN stays one: a comparison with it is false
 Lanes positive(Lanes x) { return x < 0 ? Lanes{} : x; }
+
+// log(1 + x) of x >= 0, within two units of the last place; a NaN stays one
+Lanes log1p_of(Lanes x) {
+  const Lanes u = 1 + x;
+  const Bits bits = (Bits)u;
+  const Bits exponent = (bits - 0x3f3504f3) >> 23;  // so that the mantissa lies between sqrt(1/2) and sqrt(2)
+  const Lanes f = (Lanes)(bits - (exponent << 23)) - 1, s = f / (2 + f), z = s * s;
+  const Lanes series = z * (0.6666666269f + z * (0.4000097152f + z * (0.2849878669f + z * 0.2427907884f)));
+  const Lanes half = 0.5f * f * f;
+  const Lanes power = __builtin_convertvector(exponent, Lanes), rest = (x - (u - 1)) / u;
+  const Lanes made = power * 0.693359375f + (rest - power * 2.12194440e-4f + (f - (half - s * (half + series))));
+  return u > 3e38f ? u : made;
+}
 
 float dot(const float* a, const float* b, int64_t size) {
   Lanes sums{};
@@ -80,7 +98,9 @@ struct Decoder {
   int64_t sketch_size;
   const float* bias;     // (panels, kWide)
   const float* output;   // (panels, kWide)
+  const float* first;    // (panels, size, kWide) weights that the source is yet to be folded into, or none
   const float* mixed;    // (panels, shared, kWide): what sketches say enters the hidden layer
+  const float* direct;   // (shared,) where it is added to the score instead, or none
   const float* said;     // (6, shared) and (shared,): estimates to what they say
   const float* said_bias;
   float output_bias;
@@ -101,20 +121,61 @@ int32_t group_size() { return kGroup; }
 
 namespace {
 
-// what the sketches of two rows say, after ReLU: see SharedStructure
-void shared_of(const Decoder& decoder, const float* own, const float* other, float* out) {
-  const int64_t f = decoder.sketch_size;
-  const float counts[4] = {
-      dot(own, other, f), dot(own + f, other + f, f), dot(own, other + 2 * f, f) + dot(own + 2 * f, other, f),
-      dot(own + 2 * f, other + 2 * f, f)};
-  float estimates[kEstimates];
-  for (int e = 0; e < 4; ++e) estimates[e] = std::copysign(std::log1p(std::fabs(counts[e])), counts[e]);
-  estimates[4] = own[3 * f] + other[3 * f];
-  estimates[5] = own[3 * f] * other[3 * f];
-  for (int64_t k = 0; k < decoder.shared; ++k) out[k] = decoder.said_bias[k];
-  for (int e = 0; e < kEstimates; ++e)
-    for (int64_t k = 0; k < decoder.shared; ++k) out[k] += estimates[e] * decoder.said[e * decoder.shared + k];
-  for (int64_t k = 0; k < decoder.shared; ++k) out[k] = out[k] < 0 ? 0 : out[k];
+// (4,) products of the sketches of two rows: see SharedStructure
+inline void counts_of(const float* own, const float* other, int64_t f, float (&out)[4]) {
+  Lanes sums[4] = {};
+  int64_t k = 0;
+  for (; k + kLanes <= f; k += kLanes) {
+    const Lanes near = at(own + k), scarce = at(own + f + k), far = at(own + 2 * f + k);
+    const Lanes there = at(other + k), beyond = at(other + 2 * f + k);
+    sums[0] += near * there;
+    sums[1] += scarce * at(other + f + k);
+    sums[2] += near * beyond;
+    sums[2] += far * there;
+    sums[3] += far * beyond;
+  }
+  for (int e = 0; e < 4; ++e) out[e] = sum_of(sums[e]);
+  for (; k < f; ++k) {
+    out[0] += own[k] * other[k];
+    out[1] += own[f + k] * other[f + k];
+    out[2] += own[k] * other[2 * f + k] + own[2 * f + k] * other[k];
+    out[3] += own[2 * f + k] * other[2 * f + k];
+  }
+}
+
+// what the sketches of the source and of some rows say, after ReLU; `slopes` take the derivatives of the logarithms
+template <int Rows>
+__attribute__((noinline))  // so that bounds and scores go by the same bits
+void shared_of(const Decoder& decoder, const float* own, const float* const* y, float* out,
+               float (*slopes)[kRows + kLanes] = nullptr) {
+  const int64_t f = decoder.sketch_size, shared = decoder.shared;
+  float estimates[kEstimates][kRows + kLanes] = {};  // loads reach beyond the last row
+  own += decoder.size;
+  for (int r = 0; r < Rows; ++r) {
+    const float* other = y[r] + decoder.size;
+    float counts[4];
+    counts_of(own, other, f, counts);
+    for (int e = 0; e < 4; ++e) estimates[e][r] = counts[e];
+    estimates[4][r] = own[3 * f] + other[3 * f];
+    estimates[5][r] = own[3 * f] * other[3 * f];
+  }
+  for (int e = 0; e < 4; ++e)
+    for (int r = 0; r < Rows; r += kLanes) {
+      const Lanes count = at(estimates[e] + r), size = count < 0 ? -count : count, logarithm = log1p_of(size);
+      put(estimates[e] + r, count < 0 ? -logarithm : logarithm);
+      if (slopes) put(slopes[e] + r, 1 / (1 + size));
+    }
+  for (int64_t k = 0; k < shared; k += kLanes) {
+    Lanes weights[kEstimates];
+    for (int e = 0; e < kEstimates; ++e) weights[e] = at(decoder.said + e * shared + k);
+    const Lanes bias = at(decoder.said_bias + k);
+    for (int r = 0; r < Rows; ++r) {
+      Lanes sum = bias;
+#pragma GCC unroll 6
+      for (int e = 0; e < kEstimates; ++e) sum += estimates[e][r] * weights[e];
+      put(out + r * shared + k, positive(sum));
+    }
+  }
 }
 
 // where the targets stand, and in `room` what their sketches share with the source's
@@ -123,10 +184,8 @@ void find_targets(const Decoder& decoder, const float* own, const int64_t* rows,
                   const float** shared, float* room) {
   for (int r = 0; r < Rows; ++r) y[r] = decoder.y + (rows ? rows[begin + r] : begin + r) * decoder.stride;
   if (!decoder.shared) return;
-  for (int r = 0; r < Rows; ++r) {
-    shared_of(decoder, own + decoder.size, y[r] + decoder.size, room + r * decoder.shared);
-    shared[r] = room + r * decoder.shared;
-  }
+  shared_of<Rows>(decoder, own, y, room);
+  for (int r = 0; r < Rows; ++r) shared[r] = room + r * decoder.shared;
 }
 
 template <int Rows>
@@ -155,6 +214,7 @@ void score_some(const Decoder& decoder, const float* weights, const float* own, 
   for (int r = 0; r < Rows; ++r) {
     scores[begin + r] = sum_of(totals[r]) + decoder.output_bias;
     if (decoder.residual) scores[begin + r] += dot(weights + decoder.panels * decoder.size * kWide, y[r], decoder.size);
+    if (decoder.direct) scores[begin + r] += dot(decoder.direct, shared[r], decoder.shared);
   }
 }
 
@@ -237,6 +297,29 @@ void score_any(const Decoder& decoder, const float* weights, const float* own, c
     score_some<Rows>(decoder, weights, own, rows, begin, scores, room);
 }
 
+// the first layer's weights with a source folded in, and a residual's: made in `room`, or as they were given
+const float* folded(const Decoder& decoder, const float* weights, std::vector<float>& room) {
+  if (!decoder.first) return weights;
+  const int64_t size = decoder.size, whole = decoder.panels * size * kWide;
+  const bool is_deep = decoder.num_later || decoder.norms;
+  room.resize(whole + size);
+  for (int64_t p = 0; p < decoder.panels; ++p)
+    for (int64_t k = 0; k < size; ++k) {
+      const int64_t place = (p * size + k) * kWide;
+      put(room.data() + place, weights[k] * at(decoder.first + place));
+      put(room.data() + place + kLanes, weights[k] * at(decoder.first + place + kLanes));
+    }
+  if (decoder.residual)  // what the output makes of the products, or the products themselves for the layers between
+    for (int64_t k = 0; k < size; ++k) room[whole + k] = is_deep ? weights[k] : decoder.output[k] * weights[k];
+  return room.data();
+}
+
+// how many numbers of `weights` belong to one source
+int64_t weights_of_source(const Decoder& decoder) {
+  if (decoder.first) return decoder.size;
+  return (decoder.panels * kWide + (decoder.residual ? 1 : 0)) * decoder.size;
+}
+
 void score_range(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
                  int64_t end, float* scores) {
   std::vector<float> room(kRows * (decoder.shared + 2 * decoder.panels * kWide));
@@ -259,23 +342,167 @@ void score_range(const Decoder& decoder, const float* weights, const float* own,
   for (int r = 0; i + r < end; ++r) scores[i + r] = made[r];
 }
 
+// one hidden layer on the way back: (width,) derivatives in what it gives, `x`, become those in its sums
+void back_through(const Decoder& decoder, int64_t layer, const float* sums, const float* x, float* slopes) {
+  const int64_t padded = decoder.panels * kWide, width = decoder.width;
+  for (int64_t k = 0; k < padded; ++k) slopes[k] = x[k] > 0 ? slopes[k] : 0;
+  if (!decoder.norms) return;
+  const float* factors = decoder.norms + 2 * layer * padded;
+  float mean = 0, variance = 0, straight = 0, along = 0;
+  for (int64_t k = 0; k < width; ++k) mean += sums[k];
+  mean /= width;
+  for (int64_t k = 0; k < width; ++k) variance += (sums[k] - mean) * (sums[k] - mean);
+  const float scale = 1 / std::sqrt(variance / width + decoder.epsilon);
+  for (int64_t k = 0; k < width; ++k) {
+    slopes[k] *= factors[k];
+    straight += slopes[k];
+    along += slopes[k] * (sums[k] - mean) * scale;
+  }
+  for (int64_t k = 0; k < width; ++k)
+    slopes[k] = scale * (slopes[k] - straight / width - (sums[k] - mean) * scale * along / width);
+}
+
+// What gradients of one source need, summed over the places: the derivatives in the sums of the first layer, in the
+// products of embeddings that a residual adds, and in the estimates of the sketches.
+struct Slopes {
+  float* first;     // (padded,)
+  float* products;  // (padded,)
+  float estimates[kEstimates];
+};
+
+// derivatives of the score of some places; `number` of them count
+template <int Rows>
+void add_slopes(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t number,
+                float* room, Slopes& total) {
+  const int64_t padded = decoder.panels * kWide, layers = 1 + decoder.num_later, shared = decoder.shared;
+  const int64_t step = padded * (decoder.width + 1);
+  const float *y[Rows], *said[Rows] = {}, *x[Rows];
+  float logarithms[4][kRows + kLanes];
+  for (int r = 0; r < Rows; ++r) y[r] = decoder.y + rows[r] * decoder.stride;
+  float *slopes = room + Rows * shared, *below = slopes + padded, *made = below + padded;
+  float *sums = made + Rows * padded * layers, *acted = sums + Rows * padded * layers;
+  if (shared) {
+    shared_of<Rows>(decoder, own, y, room, logarithms);
+    for (int r = 0; r < Rows; ++r) said[r] = room + r * shared;
+  }
+  for (int64_t layer = 0; layer < layers && padded; ++layer) {
+    float *out = made + layer * Rows * padded, *summed = sums + layer * Rows * padded;
+    if (layer == 0) {
+      hidden_sums<Rows>(decoder, y, decoder.size, weights, decoder.bias, shared && !decoder.direct ? said : nullptr, summed);
+    } else {
+      for (int r = 0; r < Rows; ++r) x[r] = made + ((layer - 1) * Rows + r) * padded;
+      const float* later = decoder.later + (layer - 1) * step;
+      hidden_sums<Rows>(decoder, x, decoder.width, later, later + decoder.width * padded, nullptr, summed);
+    }
+    for (int64_t k = 0; k < Rows * padded; ++k) out[k] = summed[k];
+    for (int r = 0; r < Rows; ++r) activate(decoder, layer, out + r * padded);
+    for (int64_t k = 0; k < Rows * padded; ++k) acted[layer * Rows * padded + k] = out[k];
+    if (layer && decoder.adds)
+      for (int64_t k = 0; k < Rows * padded; ++k) out[k] += out[k - Rows * padded];
+    else if (!layer && decoder.residual && layers > 1) {
+      const float* source = weights + decoder.size * padded;
+      for (int r = 0; r < Rows; ++r)
+        for (int64_t k = 0; k < decoder.size; ++k) out[r * padded + k] += source[k] * y[r][k];
+    }
+  }
+  for (int r = 0; r < number; ++r) {
+    for (int64_t k = 0; k < padded; ++k) slopes[k] = decoder.output[k];
+    for (int64_t layer = layers - 1; layer > 0; --layer) {
+      const int64_t place = (layer * Rows + r) * padded;
+      for (int64_t k = 0; k < padded; ++k) below[k] = decoder.adds ? slopes[k] : 0;
+      back_through(decoder, layer, sums + place, acted + place, slopes);
+      const float* later = decoder.later + (layer - 1) * step;
+      for (int64_t p = 0; p < decoder.panels; ++p)
+        for (int64_t k = 0; k < decoder.width; ++k) {
+          const float* w = later + (p * decoder.width + k) * kWide;
+          below[k] += sum_of(at(w) * at(slopes + p * kWide) + at(w + kLanes) * at(slopes + p * kWide + kLanes));
+        }
+      std::swap(slopes, below);
+    }
+    if (padded) {
+      for (int64_t k = 0; k < padded; ++k) total.products[k] += slopes[k];
+      back_through(decoder, 0, sums + r * padded, acted + r * padded, slopes);
+      for (int64_t k = 0; k < padded; ++k) total.first[k] += slopes[k];
+    }
+    float estimates[kEstimates] = {};
+    for (int64_t k = 0; k < shared; ++k) {
+      if (!(said[r][k] > 0)) continue;
+      float slope = decoder.direct ? decoder.direct[k] : 0;
+      if (!decoder.direct) {
+        Lanes sum{};
+        for (int64_t p = 0; p < decoder.panels; ++p) {
+          const float* w = decoder.mixed + (p * shared + k) * kWide;
+          sum += at(w) * at(slopes + p * kWide);
+          sum += at(w + kLanes) * at(slopes + p * kWide + kLanes);
+        }
+        slope = sum_of(sum);
+      }
+      for (int e = 0; e < kEstimates; ++e) estimates[e] += slope * decoder.said[e * shared + k];
+    }
+    for (int e = 0; shared && e < kEstimates; ++e)
+      total.estimates[e] += estimates[e] * (e < 4 ? logarithms[e][r] : 1);
+  }
+}
+
+// the mean gradient of one source
+void gradient_of(const Decoder& decoder, const float* weights, const float* own, const int64_t* rows, int64_t places,
+                 std::vector<float>& work, float* out) {
+  const int64_t padded = decoder.panels * kWide, size = decoder.size, f = decoder.sketch_size;
+  work.assign(2 * padded + kRows * decoder.shared + 2 * padded + 3 * kRows * padded * (1 + decoder.num_later), 0);
+  Slopes total{work.data(), work.data() + padded, {}};
+  int64_t there[kRows], number = 0, counted = 0;
+  const auto flush = [&] {
+    for (int64_t r = number; r < kRows; ++r) there[r] = there[0];
+    add_slopes<kRows>(decoder, weights, own, there, number, work.data() + 2 * padded, total);
+    counted += number;
+    number = 0;
+  };
+  for (int64_t place = 0; place < places; ++place) {
+    if (rows[place] < 0) continue;
+    there[number++] = rows[place];
+    if (number == kRows) flush();
+  }
+  if (number) flush();
+  const float share = 1.0f / std::max<int64_t>(1, counted), *rest = weights + size * padded;
+  const bool is_deep = decoder.num_later || decoder.norms;
+  for (int64_t k = 0; k < size; ++k) {
+    Lanes sum{};
+    for (int64_t p = 0; p < decoder.panels; ++p) {
+      const float* w = weights + (p * size + k) * kWide;
+      sum += at(w) * at(total.first + p * kWide);
+      sum += at(w + kLanes) * at(total.first + p * kWide + kLanes);
+    }
+    out[k] = share * sum_of(sum);
+    if (decoder.residual) out[k] += is_deep ? share * total.products[k] * rest[k] : rest[k];
+  }
+  if (!decoder.shared) return;
+  const float *near = own + size, *scarce = near + f, *far = scarce + f, *slopes = total.estimates;
+  for (int64_t k = 0; k < f; ++k) {
+    out[size + k] = share * (slopes[0] * near[k] + slopes[2] * far[k]);
+    out[size + f + k] = share * slopes[1] * scarce[k];
+    out[size + 2 * f + k] = share * (slopes[2] * near[k] + slopes[3] * far[k]);
+  }
+  out[size + 3 * f] = share * (slopes[4] + slopes[5] * near[3 * f]);
+}
+
 }  // namespace
 
 extern "C" {
 
 // scores of one source: of the targets rows[begin..end), or of the rows begin..end themselves; `weights` are
-// (panels, size, kWide) and perhaps (size,) with the source folded in, `own` is its row
+// (panels, size, kWide) and perhaps (size,) with the source folded in, or the (size,) numbers to fold; `own` is its row
 void score_targets(const Decoder* decoder, const float* weights, const float* own, const int64_t* rows, int64_t begin,
                    int64_t end, float* scores) {
-  score_range(*decoder, weights, own, rows, begin, end, scores);
+  std::vector<float> room;
+  score_range(*decoder, folded(*decoder, weights, room), own, rows, begin, end, scores);
 }
 
 // scores of (sources, count) rows, of which -1 stands for none; `weights` and `own` hold one after the other
 void score_candidates(const Decoder* decoder, const float* weights, const float* own, const int64_t* rows,
                       int64_t count, int64_t begin, int64_t end, float* scores) {
-  const int64_t step = (decoder->panels * kWide + (decoder->residual ? 1 : 0)) * decoder->size;
+  const int64_t step = weights_of_source(*decoder);
   std::vector<int64_t> kept(count), places(count);
-  std::vector<float> made(count);
+  std::vector<float> made(count), room;
   for (int64_t source = begin; source < end; ++source) {
     int64_t number = 0;
     for (int64_t c = 0; c < count; ++c) {
@@ -284,8 +511,21 @@ void score_candidates(const Decoder* decoder, const float* weights, const float*
       kept[number] = rows[source * count + c];
       places[number++] = c;
     }
-    score_range(*decoder, weights + source * step, own + source * decoder->stride, kept.data(), 0, number, made.data());
+    const float* mine = folded(*decoder, weights + source * step, room);
+    score_range(*decoder, mine, own + source * decoder->stride, kept.data(), 0, number, made.data());
     for (int64_t c = 0; c < number; ++c) scores[source * count + places[c]] = made[c];
+  }
+}
+
+// (sources, columns) means of the score's gradients in the target's row, at (sources, places) rows of y; -1 is no place
+void mean_gradients(const Decoder* decoder, const float* weights, const float* own, const int64_t* rows, int64_t places,
+                    int64_t columns, int64_t begin, int64_t end, float* gradients) {
+  const int64_t step = weights_of_source(*decoder);
+  std::vector<float> room, work;
+  for (int64_t source = begin; source < end; ++source) {
+    const float* mine = folded(*decoder, weights + source * step, room);
+    gradient_of(*decoder, mine, own + source * decoder->stride, rows + source * places, places, work,
+                gradients + source * columns);
   }
 }
 
@@ -313,6 +553,10 @@ struct Screen {
   const float* scales;
   const float* output;
   float constant, per_error, per_norm;
+  const float* residual;   // (columns,) by which codes are multiplied and added to the score, or none
+  const Decoder* decoder;  // whose sketches have more columns of a pair, or none; its rows begin where the codes do
+  const float* own;        // the source's row
+  const float* inverse;    // (shared,) what a unit of them is in codes
 };
 
 }  // extern "C"
@@ -320,6 +564,18 @@ struct Screen {
 namespace {
 
 #ifdef __AVX512VNNI__
+// sums += four columns of some rows times the weights of kWide hidden units
+template <int Rows>
+inline void add_quad(const uint8_t* w, const int8_t* codes, int64_t stride, Ints (&first)[Rows], Ints (&second)[Rows]) {
+  const __m512i left = _mm512_loadu_si512(w), right = _mm512_loadu_si512(w + 64);
+#pragma GCC unroll 16
+  for (int r = 0; r < Rows; ++r) {
+    const __m512i code = _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(codes + r * stride));
+    first[r] = (Ints)_mm512_dpbusd_epi32((__m512i)first[r], left, code);
+    second[r] = (Ints)_mm512_dpbusd_epi32((__m512i)second[r], right, code);
+  }
+}
+
 // totals += o ReLU(z) for kLanes hidden units whose sums are given
 template <int Rows>
 inline void add_units(const Screen& screen, int64_t unit, const Ints (&sums)[Rows], Lanes (&totals)[Rows]) {
@@ -330,37 +586,89 @@ inline void add_units(const Screen& screen, int64_t unit, const Ints (&sums)[Row
 }
 #endif
 
+// What sketches say of some pairs, in codes; starts, and squared lengths of errors and codes, grow by theirs.
 template <int Rows>
-void bound_some(const Screen& screen, const uint8_t* weights, int64_t begin, float* bounds) {
-  const int64_t quads = screen.columns / 4;
+void shared_codes(const Screen& screen, int64_t begin, float* room, int8_t* codes, int32_t* starts, float* errors,
+                  float* norms) {
+  const Decoder& decoder = *screen.decoder;
+  const float* y[kRows];
+  for (int r = 0; r < kRows; ++r) y[r] = decoder.y + (begin + std::min(r, Rows - 1)) * decoder.stride;
+  shared_of<kRows>(decoder, screen.own, y, room);
+  for (int r = 0; r < Rows; ++r) {
+    Lanes error{}, norm{};
+    Bits sums{};
+    for (int64_t k = 0; k < decoder.shared; k += kLanes) {
+      const Lanes given = at(room + r * decoder.shared + k) * at(screen.inverse + k);
+      const Bits code = __builtin_convertvector((given < 126.5f ? given : 126.5f + Lanes{}) + 0.5f, Bits);
+      const Lanes rounded = __builtin_convertvector(code, Lanes);
+      error += (given - rounded) * (given - rounded);
+      norm += rounded * rounded;
+      sums += code;
+#ifdef __AVX512F__
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + r * decoder.shared + k), _mm512_cvtepi32_epi8((__m512i)code));
+#else
+      for (int lane = 0; lane < kLanes; ++lane) codes[r * decoder.shared + k + lane] = (int8_t)code[lane];
+#endif
+    }
+    starts[r] -= 128 * (int32_t)sum_of(__builtin_convertvector(sums, Lanes));  // far below 2^24: exact
+    errors[r] += sum_of(error);
+    norms[r] += sum_of(norm);
+  }
+}
+
+float dot_codes(const float* a, const int8_t* codes, int64_t size) {
+  Lanes sums{};
+  int64_t k = 0;
+  for (; k + kLanes <= size; k += kLanes) {
+#ifdef __AVX512F__
+    const Bits wide = (Bits)_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes + k)));
+#else
+    Bits wide;
+    for (int lane = 0; lane < kLanes; ++lane) wide[lane] = codes[k + lane];
+#endif
+    sums += at(a + k) * __builtin_convertvector(wide, Lanes);
+  }
+  float rest = 0;
+  for (; k < size; ++k) rest += a[k] * codes[k];
+  return sum_of(sums) + rest;
+}
+
+template <int Rows>
+void bound_some(const Screen& screen, const uint8_t* weights, int64_t begin, float* bounds, float* room) {
+  const int64_t shared = screen.decoder ? screen.decoder->shared : 0, columns = screen.columns + shared;
+  const int64_t stored = screen.columns / 4, quads = columns / 4;
   const int8_t* codes = screen.codes + begin * screen.columns;
+  int8_t* more = reinterpret_cast<int8_t*>(room + kRows * shared);  // codes of what sketches say
+  int32_t starts[Rows];
+  float errors[Rows], norms[Rows];
+  for (int r = 0; r < Rows; ++r) {
+    starts[r] = screen.starts[begin + r];
+    errors[r] = screen.errors[begin + r] * screen.errors[begin + r];
+    norms[r] = screen.norms[begin + r] * screen.norms[begin + r];
+  }
+  if (shared) shared_codes<Rows>(screen, begin, room, more, starts, errors, norms);
   Lanes totals[Rows];
   for (int r = 0; r < Rows; ++r) totals[r] = Lanes{};
   for (int64_t p = 0; p < screen.panels; ++p) {
-    const uint8_t* w = weights + p * screen.columns * kWide;
+    const uint8_t* w = weights + p * columns * kWide;
 #ifdef __AVX512VNNI__
     Ints first[Rows], second[Rows];
 #pragma GCC unroll 16
-    for (int r = 0; r < Rows; ++r) first[r] = second[r] = Ints{} + screen.starts[begin + r];
-    for (int64_t k = 0; k < quads; ++k) {
-      const __m512i left = _mm512_loadu_si512(w + k * 4 * kWide), right = _mm512_loadu_si512(w + k * 4 * kWide + 64);
-#pragma GCC unroll 16
-      for (int r = 0; r < Rows; ++r) {
-        const __m512i code = _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(codes + r * screen.columns + 4 * k));
-        first[r] = (Ints)_mm512_dpbusd_epi32((__m512i)first[r], left, code);
-        second[r] = (Ints)_mm512_dpbusd_epi32((__m512i)second[r], right, code);
-      }
-    }
+    for (int r = 0; r < Rows; ++r) first[r] = second[r] = Ints{} + starts[r];
+    for (int64_t k = 0; k < stored; ++k) add_quad<Rows>(w + k * 4 * kWide, codes + 4 * k, screen.columns, first, second);
+    for (int64_t k = stored; k < quads; ++k)
+      add_quad<Rows>(w + k * 4 * kWide, more + 4 * (k - stored), shared, first, second);
     add_units<Rows>(screen, p * kWide, first, totals);
     add_units<Rows>(screen, p * kWide + kLanes, second, totals);
 #else
     for (int r = 0; r < Rows; ++r) {
-      const int8_t* row = codes + r * screen.columns;
       int32_t sums[kWide];
-      for (int unit = 0; unit < kWide; ++unit) sums[unit] = screen.starts[begin + r];
-      for (int64_t k = 0; k < quads; ++k)
+      for (int unit = 0; unit < kWide; ++unit) sums[unit] = starts[r];
+      for (int64_t k = 0; k < quads; ++k) {
+        const int8_t* quad = k < stored ? codes + r * screen.columns + 4 * k : more + r * shared + 4 * (k - stored);
         for (int unit = 0; unit < kWide; ++unit)
-          for (int b = 0; b < 4; ++b) sums[unit] += w[4 * (k * kWide + unit) + b] * row[4 * k + b];
+          for (int b = 0; b < 4; ++b) sums[unit] += w[4 * (k * kWide + unit) + b] * quad[b];
+      }
       for (int unit = 0; unit < kWide; ++unit) {
         const float z = screen.bias[p * kWide + unit] + screen.scales[p * kWide + unit] * sums[unit];
         totals[r][unit % kLanes] += (z < 0 ? 0 : z) * screen.output[p * kWide + unit];
@@ -368,9 +676,11 @@ void bound_some(const Screen& screen, const uint8_t* weights, int64_t begin, flo
     }
 #endif
   }
-  for (int r = 0; r < Rows; ++r)
-    bounds[begin + r] = sum_of(totals[r]) + screen.constant + screen.per_error * screen.errors[begin + r] +
-                        screen.per_norm * screen.norms[begin + r];
+  for (int r = 0; r < Rows; ++r) {
+    bounds[begin + r] = sum_of(totals[r]) + screen.constant + screen.per_error * std::sqrt(errors[r]) +
+                        screen.per_norm * std::sqrt(norms[r]);
+    if (screen.residual) bounds[begin + r] += dot_codes(screen.residual, codes + r * screen.columns, screen.columns);
+  }
 }
 
 }  // namespace
@@ -388,8 +698,9 @@ int32_t screens_quickly() {
 // upper bounds of the scores of rows begin..end; `weights` are (panels, columns / 4, kWide, 4)
 void bound_targets(const Screen* screen, const uint8_t* weights, int64_t begin, int64_t end, float* bounds) {
   int64_t i = begin;
-  for (; i + kRows <= end; i += kRows) bound_some<kRows>(*screen, weights, i, bounds);
-  for (; i < end; ++i) bound_some<1>(*screen, weights, i, bounds);
+  std::vector<float> room(screen->decoder ? 2 * kRows * screen->decoder->shared : 0);
+  for (; i + kRows <= end; i += kRows) bound_some<kRows>(*screen, weights, i, bounds, room.data());
+  for (; i < end; ++i) bound_some<1>(*screen, weights, i, bounds, room.data());
 }
 
 struct Lists {

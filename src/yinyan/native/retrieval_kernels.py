@@ -21,6 +21,7 @@ __all__ = [
     "FoldedDecoder",
     "RoundedDecoder",
     "RoundedRows",
+    "SketchColumns",
     "dot_candidates",
     "in_bytes",
     "keep_best",
@@ -44,9 +45,10 @@ class _Decoder(ctypes.Structure):
     _fields_ = (
         ("y", ctypes.c_void_p), ("stride", ctypes.c_int64), ("size", ctypes.c_int64), ("panels", ctypes.c_int64),
         ("shared", ctypes.c_int64), ("sketch_size", ctypes.c_int64), ("bias", ctypes.c_void_p),
-        ("output", ctypes.c_void_p), ("mixed", ctypes.c_void_p), ("said", ctypes.c_void_p),
-        ("said_bias", ctypes.c_void_p), ("output_bias", ctypes.c_float), ("residual", ctypes.c_int32),
-        ("width", ctypes.c_int64), ("num_later", ctypes.c_int64), ("later", ctypes.c_void_p),
+        ("output", ctypes.c_void_p), ("first", ctypes.c_void_p), ("mixed", ctypes.c_void_p),
+        ("direct", ctypes.c_void_p), ("said", ctypes.c_void_p), ("said_bias", ctypes.c_void_p),
+        ("output_bias", ctypes.c_float), ("residual", ctypes.c_int32), ("width", ctypes.c_int64),
+        ("num_later", ctypes.c_int64), ("later", ctypes.c_void_p),
         ("norms", ctypes.c_void_p), ("epsilon", ctypes.c_float), ("adds", ctypes.c_int32),
     )  # fmt: skip
 
@@ -65,11 +67,17 @@ class _Screen(ctypes.Structure):
         ("errors", ctypes.c_void_p), ("norms", ctypes.c_void_p), ("panels", ctypes.c_int64),
         ("bias", ctypes.c_void_p), ("scales", ctypes.c_void_p), ("output", ctypes.c_void_p),
         ("constant", ctypes.c_float), ("per_error", ctypes.c_float), ("per_norm", ctypes.c_float),
+        ("residual", ctypes.c_void_p), ("decoder", ctypes.c_void_p), ("own", ctypes.c_void_p),
+        ("inverse", ctypes.c_void_p),
     )  # fmt: skip
 
 
 class FoldedDecoder(NamedTuple):
-    """A decoder of hidden layers, in panels of hidden units; the first layer's weights come with each source."""
+    """A decoder of hidden layers, in panels of hidden units; the first layer's weights come with each source.
+
+    They come folded, or as the (size,) numbers that `first` is multiplied with. A decoder without hidden layers is a
+    residual alone, whose weights are the query.
+    """
 
     size: int
     bias: Tensor  # (panels, width)
@@ -81,8 +89,10 @@ class FoldedDecoder(NamedTuple):
     norms: Tensor | None = None  # (1 + later layers, 2, panels, width) factors and shifts
     epsilon: float = 0.0
     adds: bool = False  # whether later layers are residual
+    first: Tensor | None = None  # (panels, size, width) of the first layer, where the kernel is to fold
     sketch_size: int = 0
     mixed: Tensor | None = None  # (panels, shared, width)
+    direct: Tensor | None = None  # (shared,) where there are no hidden layers
     said: Tensor | None = None  # (6, shared)
     said_bias: Tensor | None = None  # (shared,)
 
@@ -90,7 +100,7 @@ class FoldedDecoder(NamedTuple):
         """(count,) scores of `rows` of (n, ·) y, or of those from `first` on, by its folded weights."""
         task, out = self._task(y, 0 if rows is not None else first), np.empty(count, dtype=np.float32)
         given = (ctypes.byref(task), _at(weights), _at(own), None if rows is None else rows.ctypes.data)
-        ends = _parts(count, count * weights.numel() // _WORK)
+        ends = _parts(count, count * self.size * max(1, self.hidden_size) // _WORK)
         run_ranges(_required().score_targets, given, ends, out.ctypes.data)
         return out
 
@@ -101,13 +111,20 @@ class FoldedDecoder(NamedTuple):
         run_ranges(_required().score_candidates, given, _parts(len(rows)), out.ctypes.data)
         return out
 
+    def mean_gradients(self, y: Tensor, weights: Tensor, own: Tensor, rows: Rows) -> Tensor:
+        """(sources, columns of y) means of the score's gradient in the target, at so many rows each; -1 is none."""
+        task, out = self._task(y, 0), torch.empty(len(rows), y.shape[1])
+        given = (ctypes.byref(task), _at(weights), _at(own), rows.ctypes.data, rows.shape[1], y.shape[1])
+        run_ranges(_required().mean_gradients, given, _parts(len(rows)), out.data_ptr())
+        return out
+
     def _task(self, y: Tensor, first: int) -> _Decoder:
         start = y.data_ptr() + first * y.stride(0) * y.element_size()
         return _Decoder(
             start, y.stride(0), self.size, self.bias.shape[0], 0 if self.said_bias is None else self.said_bias.numel(),
-            self.sketch_size, _at(self.bias), _at(self.output), _at(self.mixed), _at(self.said), _at(self.said_bias),
-            self.output_bias, self.residual, self.hidden_size, 0 if self.later is None else self.later.shape[0],
-            _at(self.later), _at(self.norms), self.epsilon, self.adds,
+            self.sketch_size, _at(self.bias), _at(self.output), _at(self.first), _at(self.mixed), _at(self.direct),
+            _at(self.said), _at(self.said_bias), self.output_bias, self.residual, self.hidden_size,
+            0 if self.later is None else self.later.shape[0], _at(self.later), _at(self.norms), self.epsilon, self.adds,
         )  # fmt: skip
 
     @property
@@ -125,6 +142,15 @@ class RoundedRows(NamedTuple):
     norms: Tensor  # (n,) lengths of the codes
 
 
+class SketchColumns(NamedTuple):
+    """What the sketches of a pair say, as further columns of its row: they are computed and rounded when needed."""
+
+    decoder: FoldedDecoder
+    y: Tensor  # (n, ·) all rows
+    own: Tensor  # the source's
+    inverse: Tensor  # (shared,) codes per unit
+
+
 class RoundedDecoder(NamedTuple):
     """A folded decoder in bytes, and what makes its scores upper bounds."""
 
@@ -135,6 +161,8 @@ class RoundedDecoder(NamedTuple):
     constant: float
     per_error: float
     per_norm: float
+    residual: Tensor | None = None  # (columns,) by which codes are multiplied and added
+    sketches: SketchColumns | None = None
 
     def bounds(self, rows: RoundedRows, first: int, last: int) -> Scores:
         """(last - first,) upper bounds of the scores of these rows."""
@@ -142,8 +170,12 @@ class RoundedDecoder(NamedTuple):
         task = _Screen(
             _at(rows.codes[first:]), columns, _at(rows.starts[first:]), _at(rows.errors[first:]),
             _at(rows.norms[first:]), self.weights.shape[0], _at(self.bias), _at(self.scales), _at(self.output),
-            self.constant, self.per_error, self.per_norm,
+            self.constant, self.per_error, self.per_norm, _at(self.residual),
         )  # fmt: skip
+        if self.sketches is not None:
+            decoder = self.sketches.decoder._task(self.sketches.y, first)
+            task.decoder, task.own = ctypes.addressof(decoder), _at(self.sketches.own)
+            task.inverse = _at(self.sketches.inverse)
         given = (ctypes.byref(task), _at(self.weights))
         parts = _parts(out.size, out.size * self.weights.numel() // (4 * _WORK))
         run_ranges(_required().bound_targets, given, parts, out.ctypes.data)
@@ -242,6 +274,7 @@ def _load() -> ctypes.CDLL | None:
     long, pointer = ctypes.c_int64, ctypes.c_void_p
     built.score_targets.argtypes = (pointer, pointer, pointer, pointer, long, long, pointer)
     built.score_candidates.argtypes = (pointer, pointer, pointer, pointer, long, long, long, pointer)
+    built.mean_gradients.argtypes = (pointer, pointer, pointer, pointer, long, long, long, long, pointer)
     built.dot_candidates.argtypes = (
         pointer, long, pointer, long, ctypes.c_float, pointer, long, long, long, pointer
     )  # fmt: skip

@@ -13,9 +13,9 @@ from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.recommend import as_list, checked_k
 from yinyan.retrieval.state import SearchState, pair_scores
 
-__all__ = ["best_links"]
+__all__ = ["FIRST", "best_links"]
 
-_FIRST = 8  # partners asked for of every node
+FIRST = 8  # partners asked for of every node
 _PART = 1024  # nodes asked at a time
 
 Rows = NDArray[np.int64]
@@ -42,7 +42,7 @@ def best_links(
     symmetric = state.decoder.is_symmetric and not state.directed
     pairs, scores = np.empty((0, 2), np.int64), np.empty(0, np.float32)
     asked = np.arange(state.num_nodes) if nodes is None else np.unique(state.rows(as_list(nodes)))
-    total, count = asked.size, _FIRST
+    total, count = asked.size, FIRST
     while asked.size:
         found_pairs, found_scores, last = [pairs], [scores], np.full(asked.size, -np.inf, np.float32)
         for places, pool in _sides(state, asked, one_side=symmetric and nodes is None):

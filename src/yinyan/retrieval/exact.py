@@ -29,6 +29,7 @@ _DOTS = 65_536  # targets of a matrix product: with the sources' scores it stays
 _TOGETHER = 64  # sources of a dot product scored at a time: a matrix product of their rows and a block; or folded
 _SCREENED = 16  # sources from which on a screen is worth making: it costs as much as scoring a few
 _SCREENED_ROWS = 8192  # below, there is nothing to save
+_FRONT = 2048  # rows of the largest bounds that are scored first: some have large bounds and small scores
 _LEAST = float(np.finfo(np.float32).min)  # of all scores that are permitted
 _TOLERANCE = 1e-5  # of scores whose last bits depend on their company, as a share of the largest
 
@@ -86,7 +87,7 @@ class ExactSearch:
         self._asked += len(sources)
         screen = None if pool is not None else self._screen(rows.base)
         if screen is not None:
-            bounds = (made for part in own.split(_TOGETHER) for made in self.scorer.bounds(screen, part))
+            bounds = (made for part in own.split(_TOGETHER) for made in self.scorer.bounds(screen, rows.base, part))
             return [self._by_bounds(made, rows, own[at], k, left_out[at]) for at, made in enumerate(bounds)]
         return [self._one(rows, own[place], k, left_out[place], pool) for place in range(len(sources))]
 
@@ -107,14 +108,15 @@ class ExactSearch:
             last = min(first + self._block, y.shape[0])
             bound = _forbidden(bounds(first, last), rows, left_out, first)
             if running.bar == -np.inf and 0 < k < min(_DOTS, bound.size):
-                few = torch.from_numpy(bound[:_DOTS]).topk(k)
-                if np.isfinite(float(few.values[-1])):
-                    running.bar = float(self.scorer.scores(y, own, few.indices.numpy() + first).min())
+                best_bounds = torch.from_numpy(bound[:_DOTS]).topk(k)
+                if np.isfinite(float(best_bounds.values[-1])):
+                    running.bar = float(self.scorer.scores(y, own, best_bounds.indices.numpy() + first).min())
             chosen = select_above(bound, max(running.bar, _LEAST))
-            if chosen.size > 4 * k > 0:  # the most promising raise the bar for the others
-                front = np.argpartition(bound[chosen], chosen.size - 2 * k)[chosen.size - 2 * k :]
+            few = max(2 * k, _FRONT)
+            if chosen.size > 2 * few > 0:  # the most promising raise the bar for the others
+                front = np.argpartition(bound[chosen], chosen.size - few)[chosen.size - few :]
                 scores = self.scorer.scores(y, own, chosen[front] + first)
-                running.bar = max(running.bar, float(np.partition(scores, k)[k]))  # k of the 2k reach it
+                running.bar = max(running.bar, float(np.partition(scores, few - k)[few - k]))  # k of them reach it
                 chosen = chosen[bound[chosen] >= running.bar]
             running.add(chosen + first, self.scorer.scores(y, own, chosen + first))
         return running.settled(lambda chosen: self._canonical(rows, own, chosen))[0]

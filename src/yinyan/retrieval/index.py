@@ -20,7 +20,7 @@ from yinyan.errors import InputError, SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
 from yinyan.results import Id, Recommendations
-from yinyan.retrieval.best_links import best_links
+from yinyan.retrieval.best_links import FIRST, best_links
 from yinyan.retrieval.budgets import Budget, Sample, Trial, measured_ks, nearest, try_efforts, unreached, within
 from yinyan.retrieval.efforts import Effort, Efforts
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
@@ -34,12 +34,22 @@ from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.retrieval.state import SearchState, linked_rows
 
-__all__ = ["KINDS", "FoundState", "Index", "IndexMetadata", "build_index", "fingerprint"]
+__all__ = [
+    "EXACT_BELOW",
+    "KINDS",
+    "FoundState",
+    "Index",
+    "IndexMetadata",
+    "build_index",
+    "fingerprint",
+    "num_cells",
+    "sample_size",
+]
 
 KINDS = ("auto", "exact", "mips", "flashlight")
 Rows = NDArray[np.int64]
 
-_EXACT_BELOW = 20_000  # nodes: there a scan of all takes about as long as a search
+EXACT_BELOW = 20_000  # nodes: there a scan of all takes about as long as a search
 _SAMPLE = 64  # sources that recall is measured on; as many more choose the efforts
 _MOST_SAMPLE = 128  # the same, where an exact search is cheap
 _SAMPLED = 3_000_000  # rows that exact searches of the sample score in all, if it is larger than the least
@@ -148,7 +158,8 @@ class Index:
         >>> index.recommend([0, 1], k=3).ranks
         array([1, 2, 3, 1, 2, 3])
         """
-        return recommended(self._state, Wish(nodes, k, exclude_known, among, where))
+        found = recommended(self._state, Wish(nodes, k, exclude_known, among, where))
+        return replace(found, recall=self.metadata.recall_at(k))
 
     def best_links(
         self,
@@ -198,7 +209,8 @@ class Index:
             none = TopK(np.empty(0, np.int64), np.empty(0, np.float32))
             return [next(found) if present else none for present in there.tolist()]
 
-        return best_links(state, k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop)
+        found = best_links(state, k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop)
+        return replace(found, recall=self.metadata.recall_at(FIRST))
 
     def top_k(
         self, sources: Any, k: int, excluded: Excluded | None = None, pool: NDArray[np.int64] | None = None
@@ -434,7 +446,7 @@ def build_index(
     decoder, y = _on_cpu(decoder, embeddings)
     chosen = _chosen_kind(kind, decoder, y.shape[0])
     build = _Build(graph, decoder, y, budget or Budget(), seed, is_auto=kind == "auto")
-    count = sample or min(_MOST_SAMPLE, max(_SAMPLE, _SAMPLED // max(1, y.shape[0])))
+    count = sample or sample_size(y.shape[0])
     made = build.exact() if chosen == "exact" else build.probing(chosen, count, tell)
     tell(str(made.metadata))
     return made
@@ -462,7 +474,7 @@ class _Build:
 
     def probing(self, kind: str, sample: int, tell: Callable[[str], None]) -> Index:
         """Lists of cells, searched with the least efforts that keep to the budget."""
-        budget, cells = self.budget, _num_cells(self.y.shape[0])
+        budget, cells = self.budget, num_cells(self.y.shape[0])
         too_large = _too_large(self.y, cells, budget)
         if too_large is not None:
             if self.is_auto:
@@ -556,12 +568,17 @@ def _chosen_kind(kind: str, decoder: Decoder, num_nodes: int) -> str:
         check_covered(decoder)
     if kind != "auto":
         return kind
-    if num_nodes < _EXACT_BELOW or not is_covered(decoder):
+    if num_nodes < EXACT_BELOW or not is_covered(decoder):
         return "exact"
     return "mips" if is_linear(decoder) else "flashlight"
 
 
-def _num_cells(num_nodes: int) -> int:
+def sample_size(num_nodes: int) -> int:
+    """Sources that recall is measured on; as many more choose the efforts."""
+    return min(_MOST_SAMPLE, max(_SAMPLE, _SAMPLED // max(1, num_nodes)))
+
+
+def num_cells(num_nodes: int) -> int:
     """About four times the square root, a power of two; never fewer than sixteen rows a cell in the mean."""
     power = round(math.log2(4 * math.sqrt(max(1, num_nodes))))
     return max(1, min(1 << power, num_nodes // 16))

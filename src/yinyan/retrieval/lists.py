@@ -70,6 +70,15 @@ class Lists:
         """Bytes of all arrays."""
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
+    @functools.cached_property
+    def cell_of(self) -> NDArray[np.int32]:
+        """(n,) the cell of each row."""
+        cells = np.repeat(np.arange(len(self.centres), dtype=np.int32), np.diff(self.starts) * GROUP)
+        listed = self.rows.ravel()
+        found = np.empty(int((listed >= 0).sum()), dtype=np.int32)
+        found[listed[listed >= 0]] = cells[listed >= 0]
+        return found
+
     def search(
         self,
         queries: Tensor,

@@ -55,6 +55,32 @@ class IndexMetadata:
         """A bound of the standard error of the measured recall."""
         return error_of(self.recall, self.sample)
 
+    def recall_at(self, k: int) -> float | None:
+        """The recall for answers of k rows: between two k that were measured the lower, None above the largest.
+
+        Parameters
+        ----------
+        k
+            How many rows an answer has.
+
+        Returns
+        -------
+        float or None
+            1.0 for exact search.
+
+        Examples
+        --------
+        >>> index.metadata.recall_at(7)
+        1.0
+        """
+        if self.effort is None:
+            return 1.0
+        known = {at.k: at.recall for at in self.per_k}
+        if not known or k > max(known):
+            return None
+        below = max((other for other in known if other <= k), default=min(known))
+        return min(known[below], known[min(other for other in known if other >= k)])
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON.
 

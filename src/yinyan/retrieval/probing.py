@@ -119,30 +119,40 @@ class Probing:
         if (pool is not None and pool.size <= _FEW * count) or rows.num_rows <= 2 * count:
             return self._exact.top_k(rows, sources, k, excluded, pool)
         permitted = Permitted.of(rows, pool)
-        found: list[TopK] = []
+        found: dict[int, TopK] = {}
+        order = self._order(sources)
         for first in range(0, len(sources), _TOGETHER):
-            part = sources[first : first + _TOGETHER]
+            places = order[first : first + _TOGETHER]
+            part = sources[places]
             left_out = [left_out_of(int(s), excluded) for s in part]
             together = self._search(rows, part, k, effort, permitted, left_out)
-            for place, top in enumerate(together.best(k)):
-                short = top.rows.size < k and top.rows.size < permitted.number - left_out[place].size
+            for at, top in enumerate(together.best(k)):
+                short = top.rows.size < k and top.rows.size < permitted.number - left_out[at].size
                 if short:  # too few in the cells: the rest of the answer is elsewhere
-                    top = self._exact.top_k(rows, part[place : place + 1], k, excluded, pool)[0]
-                found.append(top)
-        return found
+                    top = self._exact.top_k(rows, part[at : at + 1], k, excluded, pool)[0]
+                found[int(places[at])] = top
+        return [found[place] for place in range(len(sources))]
+
+    def _order(self, sources: Rows) -> Rows:
+        """Sources of a cell one after the other, where there are many: they look into the same lists."""
+        if len(sources) <= _TOGETHER:
+            return np.arange(len(sources))
+        cells = self.lists.cell_of
+        known = np.minimum(sources, cells.size - 1)  # rows added since have a place somewhere
+        return np.argsort(cells[known], kind="stable")
 
     def _search(
         self, rows: Snapshot, sources: Rows, k: int, effort: Effort, permitted: Permitted, left_out: Sequence[Rows]
     ) -> Found:
         """Candidates of a batch."""
         own, count, probes = rows.gather(sources), effort.candidates, effort.probes
-        queries = queries_at(self.scorer.precise, own, own[:, None])
+        queries = self._queries(rows, own, sources[:, None])
         found = Found.none(len(sources), max(k, effort.pattern))
         active, share = np.arange(len(sources)), 1 if effort.rounds == 1 else _PILOT
         for number in range(effort.rounds):
             few, before = [left_out[place] for place in active.tolist()], found.of(active)
             met = self._candidates(rows, queries, -(-probes // share), -(-count // share), permitted, few)
-            after = before.joined(met, self._scores(rows, own[active], met))
+            after = before.joined(met, self._scores(rows, _of(own, active), met))
             found.replace(active, after)
             if number + 1 == effort.rounds:
                 break
@@ -151,20 +161,26 @@ class Probing:
                 break
             active = active[goes_on]
             best = after.of(goes_on).rows[:, : effort.pattern]
-            queries = self._turned(rows, own[active], best, queries[torch.from_numpy(goes_on)])
+            queries = self._turned(rows, _of(own, active), best, _of(queries, goes_on))
             probes, share = probes if number == 0 else 2 * probes, 1
         return found
 
     def _turned(self, rows: Snapshot, own: Tensor, best: Rows, queries: Tensor) -> Tensor:
         """The next queries: mean gradients at the (sources, ·) best candidates so far."""
-        there = best[:, 0] >= 0
-        if not there.any():
+        there = np.flatnonzero(best[:, 0] >= 0)
+        if not there.size:
             return queries
         filled = np.where(best < 0, best[:, :1], best)[there]  # a source with few candidates counts its best again
-        at = rows.gather(filled.ravel()).view(*filled.shape, -1)
-        turned = queries.clone()
-        turned[torch.from_numpy(there)] = queries_at(self.scorer.precise, own[torch.from_numpy(there)], at)
-        return turned
+        turned = queries.numpy().copy()
+        turned[there] = self._queries(rows, _of(own, there), filled).numpy()
+        return torch.from_numpy(turned)
+
+    def _queries(self, rows: Snapshot, own: Tensor, at: Rows) -> Tensor:
+        """(sources, columns) mean gradients at (sources, ·) rows; by the compiled kernel, or in double precision."""
+        places = rows.gather(at.ravel())
+        if self.scorer.is_canonical(rows.base):
+            return self.scorer.mean_gradients(places, own, np.arange(at.size).reshape(at.shape))
+        return queries_at(self.scorer.precise, own, places.view(*at.shape, -1))
 
     def _candidates(
         self,
@@ -197,6 +213,11 @@ class Probing:
         places = rows.slots[np.maximum(candidates, 0)]
         older = self.scorer.candidates(rows.base, own, np.where(changed, -1, candidates))
         return np.maximum(older, self.scorer.candidates(rows.extra, own, np.where(changed, places, -1)))
+
+
+def _of(rows: Tensor, places: Rows) -> Tensor:
+    """Some rows: a few are no work for several threads."""
+    return torch.from_numpy(rows.numpy()[places])
 
 
 def _news(before: Rows, after: Rows) -> NDArray[np.float64]:

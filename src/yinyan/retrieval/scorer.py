@@ -14,10 +14,15 @@ from torch import Tensor
 
 from yinyan.model.decoder import Decoder, DotDecoder, HadamardMLP
 from yinyan.native import retrieval_kernels
+from yinyan.native.retrieval_kernels import SketchColumns
 from yinyan.retrieval.screening import Bounds, Screen
 
 __all__ = ["Scorer", "dot_queries", "mapped_sources"]
 
+_REACHED = 256  # rows that the range of what sketches say is taken from
+_BEYOND = 2.5  # times their largest value: where bytes end
+_LARGEST, _LEAST_SAID = 127, 1e-3
+_SHARED = 16  # numbers that a kernel takes at a time
 _BLOCK_FLOATS = 1 << 19  # intermediate numbers at a time: 2 MB stay in the second cache
 
 Rows = NDArray[np.int64]
@@ -29,8 +34,8 @@ class Scorer:
 
     For a HadamardMLP the first layer of source i is Y (W_1 diag(y_i))ᵀ: with the source folded into the weights, no
     product of embeddings is ever made. Direction maps fold into the same matrix. Hidden layers run in a compiled kernel
-    on the CPU, unless several are residual and maps stand before them. A dot product is one query. Everything else,
-    decoders that are not ours among them, is called as it is, by blocks.
+    on the CPU, unless several are residual and maps stand before them. A dot product is one query; with sketches the
+    kernel adds their share. Everything else, decoders that are not ours among them, is called as it is, by blocks.
 
     `is_canonical` says that a pair's score is the same to the last bit whatever else is scored with it; otherwise
     `canonical` gives scores that are, by double precision.
@@ -41,7 +46,7 @@ class Scorer:
 
     def is_canonical(self, y: Tensor) -> bool:
         """Whether `scores` gives the same bits for a pair whatever else it scores."""
-        return type(self.decoder) is HadamardMLP and _suits_kernel(self.decoder, y)
+        return type(self.decoder) in (HadamardMLP, DotDecoder) and _suits_kernel(self.decoder, y)
 
     @torch.no_grad()
     def scores(
@@ -50,19 +55,31 @@ class Scorer:
         """Scores of `rows` of y, or of its rows from `first` to `last`, for the source whose row is `own`."""
         count = (y.shape[0] if last is None else last) - first if rows is None else rows.size
         if self.is_canonical(y):
-            return self._kernel.of_source(y, self._weights(own[None]), own.contiguous(), rows, first, count)
+            return self._kernel.of_source(y, self._to_fold(own[None]), own.contiguous(), rows, first, count)
         return self._by_blocks(self._score_of(own), y, rows, first, count)
 
     def can_be_screened(self, y: Tensor) -> bool:
         """Whether bounds of its scores (see `screening`) are known, and cheaper than the scores."""
-        if not self.is_canonical(y) or self.decoder.structure is not None:
+        if not self.is_canonical(y) or self._is_query():
             return False
-        return not self._kernel.residual and not self._kernel.is_deep and retrieval_kernels.screens_quickly()
+        return not self._kernel.is_deep and retrieval_kernels.screens_quickly()
 
     @torch.no_grad()
-    def bounds(self, screen: Screen, own: Tensor) -> list[Bounds]:
-        """Upper bounds of the scores of the screen's rows, for each of the sources whose rows are `own`."""
-        return screen.bounds_by(self._kernel, self._weights(own))
+    def bounds(self, screen: Screen, y: Tensor, own: Tensor) -> list[Bounds]:
+        """Upper bounds of the scores of the screen's rows, which are y's, for the sources whose rows are `own`."""
+        sketches = None if self.decoder.structure is None else self._sketch_columns(y, own)
+        return screen.bounds_by(self._kernel, self._weights(own), sketches)
+
+    def _sketch_columns(self, y: Tensor, own: Tensor) -> list[SketchColumns]:
+        """What sketches say of each source's pairs: a byte reaches as far as they do for a sample of the rows."""
+        structure, size = self.decoder.structure, self.decoder.size
+        sample = y[:: max(1, y.shape[0] // _REACHED), size:]
+        made: list[SketchColumns] = []
+        for row in own:
+            said = structure.layers[0](structure.estimates(row[size:], sample)).amax(0)  # type: ignore[union-attr]
+            inverse = _LARGEST / (_BEYOND * said.abs().clamp_(min=_LEAST_SAID))
+            made.append(SketchColumns(self._kernel, y, row.contiguous(), _wide(inverse - 1) + 1))
+        return made
 
     def _is_plain_dot(self) -> bool:
         return type(self.decoder) is DotDecoder and self.decoder.structure is None
@@ -85,7 +102,7 @@ class Scorer:
     def candidates(self, y: Tensor, own: Tensor, rows: Rows) -> Scores:
         """(sources, count) canonical scores of so many rows of y each, for sources of rows `own`; -1 scores -inf."""
         if self.is_canonical(y):
-            return self._kernel.of_candidates(y, self._weights(own), own.contiguous(), rows)
+            return self._kernel.of_candidates(y, self._to_fold(own), own.contiguous(), rows)
         if self._is_plain_dot() and _suits_dots(y):
             return retrieval_kernels.dot_candidates(y, dot_queries(self.decoder, own), float(self.decoder.bias), rows)  # type: ignore[arg-type]
         out, kind = np.full(rows.shape, -np.inf, dtype=np.float32), next(self.precise.parameters()).dtype
@@ -97,6 +114,33 @@ class Scorer:
             scores = self.precise(mine, theirs).float().cpu().numpy()
             out[first : first + block] = np.where(part >= 0, scores, -np.inf)
         return out
+
+    @torch.no_grad()
+    def mean_gradients(self, y: Tensor, own: Tensor, rows: Rows) -> Tensor:
+        """(sources, columns) means of the score's gradients at so many rows of y each, which `own` are the sources of.
+
+        A source's does not depend on who else is asked for.
+        """
+        return self._kernel.mean_gradients(y, self._to_fold(own), own.contiguous(), np.ascontiguousarray(rows))
+
+    def _to_fold(self, own: Tensor) -> Tensor:
+        """What the kernel folds into its first layer, or the layer itself where maps stand before it."""
+        if self._is_query():
+            return self._query(own).contiguous()
+        return self._weights(own) if self._kernel.first is None else own[:, : self.decoder.size].contiguous()
+
+    def _is_query(self) -> bool:
+        """Whether the embeddings' part of the score is one inner product."""
+        return not (isinstance(self.decoder, HadamardMLP) and self.decoder.hidden)
+
+    def _query(self, own: Tensor) -> Tensor:
+        """(sources, d) vectors whose products with embeddings are that part."""
+        if isinstance(self.decoder, DotDecoder):
+            return dot_queries(self.decoder, own)
+        queries = mapped_sources(self.decoder, own) * self._mlp.output.weight
+        if self.decoder.target_map is not None:
+            queries = (queries.double() @ self.decoder.target_map.double().t()).to(queries)
+        return queries
 
     def _weights(self, own: Tensor) -> Tensor:
         """(sources, ·) the first layer W diag(y_i S) Tᵀ of each source in the kernel's panels; then a residual's."""
@@ -120,6 +164,8 @@ class Scorer:
 
     @functools.cached_property
     def _kernel(self) -> retrieval_kernels.FoldedDecoder:
+        if self._is_query():
+            return self._kernel_of_query
         decoder, structure = self._mlp, self.decoder.structure
         first, *linears = (layer for layer in decoder.hidden if isinstance(layer, torch.nn.Linear))
         later = [
@@ -139,26 +185,48 @@ class Scorer:
             norms=torch.stack(norms) if norms else None,
             epsilon=layer_norms[0].eps if norms else 0.0,
             adds=decoder.settings.residual,
+            first=self._panels if decoder.target_map is None else None,
         )
         if structure is None:
             return made
-        said, mixed = structure.layers[0], structure.layers[2]
+        mixed = retrieval_kernels.panels(_wide(structure.layers[2].weight.detach()))  # type: ignore[operator]
+        said, said_bias = self._said
+        return made._replace(sketch_size=structure.size, mixed=mixed, said=said, said_bias=said_bias)
+
+    @functools.cached_property
+    def _kernel_of_query(self) -> retrieval_kernels.FoldedDecoder:
+        """Of a score that is one inner product and what sketches add to it."""
+        structure, none = self.decoder.structure, torch.empty(0, 1)
+        bias = float((self.decoder.bias if isinstance(self.decoder, DotDecoder) else self._mlp.output.bias).detach())
+        made = retrieval_kernels.FoldedDecoder(
+            size=self.decoder.size, bias=none, output=none, output_bias=bias, hidden_size=0,
+            residual=True,
+        )  # fmt: skip
+        if structure is None:
+            return made
+        last: torch.nn.Linear = structure.layers[2]  # type: ignore[assignment]
+        said, said_bias = self._said
         return made._replace(
-            sketch_size=structure.size,
-            mixed=retrieval_kernels.panels(mixed.weight.detach()),  # type: ignore[operator]
-            said=said.weight.detach().t().contiguous(),  # type: ignore[operator]
-            said_bias=said.bias.detach().contiguous(),  # type: ignore[operator]
-        )
+            output_bias=bias + float(last.bias.detach()), sketch_size=structure.size, said=said, said_bias=said_bias,
+            direct=_wide(last.weight.detach())[0],
+        )  # fmt: skip
+
+    @property
+    def _said(self) -> tuple[Tensor, Tensor]:
+        """(6, shared) weights and (shared,) bias: how estimates of sketches become what they say."""
+        layer = self.decoder.structure.layers[0]  # type: ignore[union-attr]
+        weight, bias = layer.weight.detach().t(), layer.bias.detach()  # type: ignore[operator]
+        return _wide(weight), _wide(bias)
 
     # -- torch ---------------------------------------------------------------------------------------------
 
     def _score_of(self, own: Tensor) -> Callable[[Tensor], Tensor]:
         """Scores of a block of rows, for one source."""
         decoder = self.decoder
-        if not self._is_plain_dot():
+        if not isinstance(decoder, DotDecoder) or not self._is_plain_dot():
             return lambda block: decoder(own, block)
-        query = dot_queries(decoder, own[None])[0]
-        return lambda block: (block @ query).add_(decoder.bias)  # type: ignore[arg-type]
+        query, bias = dot_queries(decoder, own[None])[0], decoder.bias
+        return lambda block: (block @ query).add_(bias)
 
     def _by_blocks(
         self, score: Callable[[Tensor], Tensor], y: Tensor, rows: Rows | None, first: int, count: int
@@ -172,18 +240,23 @@ class Scorer:
         return out
 
 
-def dot_queries(decoder: Decoder, own: Tensor) -> Tensor:
+def dot_queries(decoder: DotDecoder, own: Tensor) -> Tensor:
     """(sources, d) vectors whose products with embeddings are scores, but for the bias."""
-    queries = mapped_sources(decoder, own)
+    queries = decoder.scaled(mapped_sources(decoder, own))
     if decoder.target_map is not None:
         queries = (queries.double() @ decoder.target_map.double().t()).to(queries)
-    return queries * decoder.log_scale.exp()  # type: ignore[operator]
+    return queries
 
 
 def mapped_sources(decoder: Decoder, own: Tensor) -> Tensor:
     """(sources, d) embeddings after the source's map; by double precision, so that they do not tell their company."""
     own = own[:, : decoder.size]
     return own if decoder.source_map is None else (own.double() @ decoder.source_map.double()).to(own)
+
+
+def _wide(values: Tensor) -> Tensor:
+    """With zeros after the last column, so that the kernel's panels find whole ones."""
+    return torch.nn.functional.pad(values, (0, -values.shape[-1] % _SHARED)).contiguous()
 
 
 def _filled(values: Tensor) -> Tensor:
@@ -210,8 +283,10 @@ def _suits_dots(y: Tensor) -> bool:
 
 
 def _suits_kernel(decoder: Decoder, y: Tensor) -> bool:
-    if not isinstance(decoder, HadamardMLP) or not decoder.hidden or not _suits_dots(y):
+    if not _suits_dots(y) or next(decoder.parameters()).dtype != torch.float32:
         return False
+    if not isinstance(decoder, HadamardMLP) or not decoder.hidden:
+        return decoder.structure is not None  # a query alone is a matrix product
     between = len(decoder.hidden) > 1 or decoder.settings.norm  # layers that read the products, not only the output
     unfolded = between and decoder.target_map is not None and _adds_products(decoder)
-    return decoder.output.weight.dtype == torch.float32 and not unfolded
+    return not unfolded

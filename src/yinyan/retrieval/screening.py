@@ -8,7 +8,12 @@ rounded weights costs a third of s(y), and differs from it by
 
 for ReLU is monotone and no steeper than 1. With m = 1/2 + m'/2, |m'_h| <= 1, that is at most B(w D) |y / D - q| +
 B(r) |q|, where B(M) = |Mᵀ o| / 2 + σ(T M) |o / t| / 2 for any positive t, σ the largest singular value: a bound of a
-row is a score and two products. Only rows whose bound reaches the k-th best score are scored, so that the answer is
+row is a score and two products. A residual c · y is added as c D · q, and its error joins the linear part: |Mᵀ o| / 2
+becomes |Mᵀ o / 2 + c D|. What sketches say of a pair, g = ReLU(S e + b) of its estimates e, enters the hidden layer as
+y does: it is computed as for a score, rounded to bytes of its own scale, and stands in the formulas as further columns
+of y and q, so that their errors are known and not estimated.
+
+Only rows whose bound reaches the k-th best score are scored, so that the answer is
 the same, to the last bit.
 """
 
@@ -22,7 +27,7 @@ from torch import Tensor
 
 from yinyan.model.inference import is_finite
 from yinyan.native import retrieval_kernels
-from yinyan.native.retrieval_kernels import FoldedDecoder, RoundedDecoder, RoundedRows
+from yinyan.native.retrieval_kernels import FoldedDecoder, RoundedDecoder, RoundedRows, SketchColumns
 
 __all__ = ["Bounds", "Screen"]
 
@@ -77,22 +82,45 @@ class Screen:
         """Bytes held."""
         return sum(part.numel() * part.element_size() for part in self._rows)
 
-    def bounds_by(self, decoder: FoldedDecoder, weights: Tensor) -> list[Bounds]:
-        """For each of the sources whose (sources, panels · size · width) folded weights are given."""
+    def bounds_by(
+        self, decoder: FoldedDecoder, weights: Tensor, sketches: list[SketchColumns] | None = None
+    ) -> list[Bounds]:
+        """For each of the sources whose (sources, panels · size · width) folded weights, and residual's, are given."""
         panels, width = decoder.bias.shape
-        folded = weights.view(-1, panels, decoder.size, width).transpose(2, 3).flatten(1, 2)
-        matrix = torch.nn.functional.pad(folded, (0, self._scale.numel() - decoder.size)) * self._scale
+        size, more = decoder.size, self._scale.numel() - decoder.size
+        first, rest = weights.split([panels * size * width, weights.shape[1] - panels * size * width], dim=1)
+        folded = first.view(-1, panels, size, width).transpose(2, 3).flatten(1, 2)
+        matrix = torch.nn.functional.pad(folded, (0, more)) * self._scale
+        straight = torch.nn.functional.pad(rest, (0, more)) * self._scale if decoder.residual else None
+        if sketches is not None and decoder.mixed is not None:
+            scale = torch.stack([each.inverse for each in sketches]).reciprocal()
+            said = decoder.mixed.transpose(1, 2).flatten(0, 1) * scale[:, None]
+            matrix = torch.cat([matrix, said], dim=2)
         output = decoder.output.flatten()
         scales = matrix.abs().amax(2, keepdim=True).div_(_LARGEST).clamp_(min=_TINY)
         rounded = (matrix / scales).round_()
-        per_error, per_norm = (_steepness(m, output) for m in (matrix, matrix - rounded * scales))
-        longest = matrix.flatten(1).double().norm(dim=1) * self._longest
-        at_most = output.double().norm() * (longest + decoder.bias.double().norm())
+        per_error, per_norm = _steepness(matrix, output, straight), _steepness(matrix - rounded * scales, output)
+        lengths = matrix.flatten(1).double().norm(dim=1)
+        at_most = output.double().norm() * (lengths * self._longest + decoder.bias.double().norm())
+        if straight is not None:
+            at_most += straight.double().norm(dim=1) * self._longest
+        if sketches is not None:  # what they say has no largest length: its rounding counts with each row
+            per_error, per_norm = (m + _ROUNDING * output.double().norm() * lengths for m in (per_error, per_norm))
         constants = decoder.output_bias + _ROUNDING * (at_most + abs(decoder.output_bias))
         weights = retrieval_kernels.in_bytes(rounded.to(torch.int8))
         return [
             functools.partial(
-                RoundedDecoder(weights[at], scales[at], decoder.bias, decoder.output, constant, error, norm).bounds,
+                RoundedDecoder(
+                    weights[at],
+                    scales[at],
+                    decoder.bias,
+                    decoder.output,
+                    constant,
+                    error,
+                    norm,
+                    None if straight is None else straight[at].contiguous(),
+                    None if sketches is None else sketches[at],
+                ).bounds,
                 self._rows,
             )
             for at, (constant, error, norm) in enumerate(
@@ -101,7 +129,7 @@ class Screen:
         ]
 
 
-def _steepness(matrix: Tensor, output: Tensor) -> Tensor:
+def _steepness(matrix: Tensor, output: Tensor, residual: Tensor | None = None) -> Tensor:
     """(sources,) B(M): how much a vector of length one can change a score, whichever hidden units are active.
 
     t = sqrt(|o|) was the better choice for trained decoders. The largest singular value is bounded by all together:
@@ -113,6 +141,9 @@ def _steepness(matrix: Tensor, output: Tensor) -> Tensor:
     scaled = matrix * (weighed / weighed.max().clamp(min=_TINY))[:, None]
     gram = scaled @ scaled.mT if matrix.shape[1] < matrix.shape[2] else scaled.mT @ scaled
     largest = (gram @ gram).flatten(1).norm(dim=1).sqrt().sqrt() * weighed.max()
-    straight = (output @ matrix).double().norm(dim=1)
+    linear = (output @ matrix).double()
+    if residual is not None:
+        linear[:, : residual.shape[1]] += 2 * residual.double() / size[:, None].double()
+    straight = linear.norm(dim=1)
     bound: Tensor = 0.5 * _MARGIN * size.double() * (straight + largest * weighed.double().norm())
     return bound

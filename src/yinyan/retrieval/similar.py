@@ -53,4 +53,4 @@ def _nearest(state: SearchState, sources: Rows, k: int, first: int, last: int) -
 
 def _directions(state: SearchState, rows: Rows) -> Tensor:
     """(len(rows), size) embeddings of length 1, in double precision: a cosine does not depend on the batch."""
-    return normalize(state.vectors(rows)[:, : state.decoder.size].cpu().double(), dim=1)
+    return normalize(state.vectors(rows)[:, : state.decoder.embedding_size].cpu().double(), dim=1)

@@ -1,0 +1,45 @@
+"""Which search answers a command: the index kept with the model, one that is built now, or a scan of all nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from yinyan.errors import InputError, StoreError
+from yinyan.predictor import LinkPredictor
+from yinyan.progress import Progress
+from yinyan.retrieval.index import Index
+from yinyan.retrieval.index_store import INDEX_FILE
+
+__all__ = ["check_flags", "chosen_index"]
+
+_FEW = 64  # nodes: reading an index takes longer than scoring all nodes for these
+
+
+def check_flags(*, by_index: bool, exact: bool) -> None:
+    """Refuse two flags that exclude each other."""
+    if by_index and exact:
+        raise InputError("--index and --exact exclude each other: leave one out")
+
+
+def chosen_index(
+    predictor: LinkPredictor, folder: Path, sources: int, k: int, progress: Progress, *, by_index: bool, exact: bool
+) -> Index | None:
+    """The index to ask about so many nodes, None for exact search; one that is built now is saved with the model."""
+    if exact:
+        return None
+    if by_index:
+        return predictor.load_index(folder)
+    if sources <= _FEW:
+        return None
+    if (folder / INDEX_FILE).is_file():
+        try:
+            return predictor.load_index(folder)
+        except StoreError as error:  # of another model, or damaged: it is replaced if that is worth it
+            progress.note(str(error))
+    built = predictor.choose_index(sources, k, tell=progress.note)
+    if built is not None:
+        try:
+            built.save(folder)
+        except (StoreError, OSError) as error:
+            progress.note(f"the index is used, and not kept for the next time: {error}")
+    return built

@@ -1,0 +1,130 @@
+"""Exact search or an index: whichever takes less time for what is asked, and for what was asked before."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from torch import Tensor
+
+from yinyan.errors import SettingsError
+from yinyan.graph import Graph
+from yinyan.model.decoder import Decoder
+from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.exact import ExactSearch
+from yinyan.retrieval.index import EXACT_BELOW, Index, build_index, num_cells, sample_size
+from yinyan.retrieval.queries import is_covered
+from yinyan.retrieval.snapshot import Snapshot
+
+__all__ = ["Chooser", "Costs", "Search", "checked_search", "described", "estimated_costs"]
+
+Search = Literal["auto", "exact", "index"]
+_PRODUCTS = 2.5e10  # multiplications per second of k-means and lists, measured on two cores at 200,000 nodes
+_KMEANS = 6 * 32  # passes over rows per cell: see `cells`
+_TRIED = 2.0  # times the exact answers of the sample: an allowance for trying efforts, not measured
+_FASTER = 8  # times as fast as exact search: below the least of those measured (9 to 20 with sketches)
+_TIMED = 4  # exact queries that are timed, where none was answered yet
+_LEAST = 256  # sources: the sample of a build alone is half as many, so that nothing is timed for fewer
+
+
+class Costs(NamedTuple):
+    """Seconds, estimated from measured exact queries."""
+
+    exact: float  # of scoring all nodes for every source
+    build: float  # of an index
+    search: float  # of asking it for every source
+
+    @property
+    def index_pays(self) -> bool:
+        """Whether building an index and asking it takes less time than exact search."""
+        return self.build + self.search < self.exact
+
+
+def estimated_costs(num_nodes: int, columns: int, sources: float, exact_seconds: float) -> Costs:
+    """What answers for so many sources cost, if an exact one takes `exact_seconds`."""
+    cells = num_cells(num_nodes)
+    sums = columns * (_KMEANS * cells * min(cells, num_nodes / 32) + num_nodes * cells)
+    build = sums / _PRODUCTS + (1 + _TRIED) * 2 * sample_size(num_nodes) * exact_seconds
+    return Costs(sources * exact_seconds, build, sources * exact_seconds / _FASTER)
+
+
+def checked_search(search: str) -> str:
+    """One of the three."""
+    if search not in get_args(Search):
+        raise SettingsError(f"'search' needs to be one of {', '.join(get_args(Search))} (got {search!r})")
+    return search
+
+
+class Chooser:
+    """Decides for one model, and keeps the index that was built. Threads may share it.
+
+    Without an index at hand, one is built when exact search for all sources asked for so far, this question's
+    included, would cost more time than the build and its answers. As far as the estimates hold, a sequence of questions
+    takes about twice the time of the better choice at most.
+    """
+
+    def __init__(self, graph: Graph, decoder: Decoder, embeddings: Tensor) -> None:
+        self.graph, self.decoder, self.embeddings = graph, decoder, embeddings
+        self.index: Index | None = None
+        self._asked = 0  # sources answered exactly
+        self._spent = 0.0  # seconds that this took
+        self._lock = threading.Lock()
+
+    def choose(
+        self, sources: int, k: int, search: str = "auto", tell: Callable[[str], None] = lambda text: None
+    ) -> Index | None:
+        """The index to ask, built now if it is worth it; None for exact search."""
+        if checked_search(search) == "exact":
+            return None
+        with self._lock:
+            if self.index is None and (search == "index" or self._pays(sources, tell)):
+                budget = Budget(k=k)
+                self.index = build_index(self.graph, self.decoder, self.embeddings, budget=budget, tell=tell)
+            return self.index
+
+    def keep(self, index: Index) -> None:
+        """Use an index that was built before."""
+        self.index = index
+
+    def note_exact(self, sources: int, seconds: float) -> None:
+        """So many sources were answered exactly, in so many seconds."""
+        with self._lock:
+            self._asked, self._spent = self._asked + sources, self._spent + seconds
+
+    def _pays(self, sources: int, tell: Callable[[str], None]) -> bool:
+        n, columns = self.embeddings.shape
+        total = self._asked + sources
+        if n < EXACT_BELOW or total < _LEAST or not is_covered(self.decoder):
+            return False
+        costs = estimated_costs(n, columns, total, self._exact_seconds())
+        taken = "an index is built" if costs.index_pays else "every node is scored"
+        tell(
+            f"{sources:,} nodes: exact search takes about {costs.exact:,.0f} s, an index about {costs.build:,.0f} s to "
+            f"build and {costs.search:,.0f} s to ask: {taken}"
+        )
+        return costs.index_pays
+
+    def _exact_seconds(self) -> float:
+        """Per source; measured on a few where none was asked for yet."""
+        if self._asked >= _TIMED:
+            return self._spent / self._asked
+        y = self.embeddings.detach()
+        some = np.linspace(0, y.shape[0] - 1, _TIMED + 1).astype(np.int64)
+        search, rows = ExactSearch(self.decoder), Snapshot.of(y, check=False)
+        search.top_k(rows, some[:1], 1)  # what is done once only shall not count
+        started = time.perf_counter()
+        search.top_k(rows, some[1:], 10)
+        return (time.perf_counter() - started) / _TIMED
+
+
+def described(index: Index | None, k: int) -> str:
+    """How an answer was found, for whoever reads it."""
+    if index is None or index.metadata.effort is None:
+        return "search: exact, every candidate was scored"
+    recall = index.metadata.recall_at(k)
+    facts = index.metadata
+    known = "recall not measured" if recall is None else f"recall@{k} {recall:.4f}"
+    return f"search: {facts.kind} index, {known} (measured on {facts.sample} nodes against exact search)"
