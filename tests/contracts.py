@@ -16,13 +16,12 @@ from torch import Tensor
 from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder, build_decoder
-from yinyan.model.sketches import sketch_width
 from yinyan.predictor import LinkPredictor
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.index import Index, build_index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.snapshot import Snapshot
-from yinyan.settings import DecoderSettings
+from yinyan.settings import DecoderSettings, EncoderSettings
 
 
 class DecoderContract:
@@ -369,7 +368,14 @@ class IndexContract:
         y = clustered_rows(count or cls.count, cls.size, seed=seed)
         if not cls.sketch_size:
             return y
-        return torch.cat([y, clustered_rows(len(y), sketch_width(cls.sketch_size), seed=seed + 1) * 0.3], dim=1)
+        return torch.cat(
+            [
+                y,
+                clustered_rows(len(y), EncoderSettings(sketch_size=cls.sketch_size).structure_columns, seed=seed + 1)
+                * 0.3,
+            ],
+            dim=1,
+        )
 
     @classmethod
     def graph(cls, **options: Any) -> Graph:

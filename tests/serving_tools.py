@@ -97,7 +97,7 @@ def _run(arguments: list[str], errors: str) -> None:
 
 def run_without_recall(arguments: list[str], errors: str) -> None:
     """As `_run`, in a process in which `auto` builds lists of small graphs, and no effort finds much."""
-    index._EXACT_BELOW, efforts._MOST_CANDIDATES = 100, 50  # type: ignore[misc]
+    index.EXACT_BELOW, efforts._MOST_CANDIDATES = 100, 50  # type: ignore[misc]
     _run(arguments, errors)
 
 

@@ -31,6 +31,7 @@ from yinyan.graph import Graph
 from yinyan.metrics import roc_auc
 from yinyan.model.fitted import Fitted
 from yinyan.peers import METHODS, Outcome, Task, contract, method
+from yinyan.peers.full_ranking import ranked
 from yinyan.peers.heuristics import common_neighbours
 from yinyan.predictor import LinkPredictor
 from yinyan.reproduce.stand_ins import stand_in
@@ -276,6 +277,14 @@ class TestProtocols:
 
 
 class TestData:
+    def test_full_rankings_come_first_where_data_are_judged_by_them(self, model: LinkPredictor) -> None:
+        found = evaluate(stand_in("citeulike"), protocol="official", peers=("ra", "popularity"), model=model).results[0]
+        names = ["ndcg@20", "recall@20", "hits@10", "mrr", "auc", "ap"]
+        assert list(found.metrics) == list(found.peers["ra"]) == list(found.peers["popularity"]) == names
+        assert found.model is not None and found.split is not None
+        by_pairs = ranked(Outcome(found.model.score_rows), found.split).means
+        assert found.metrics["ndcg@20"] == pytest.approx(by_pairs["ndcg@20"], abs=1e-6)
+
     def test_bring_their_name_and_their_metric(self, model: LinkPredictor) -> None:
         found = evaluate(stand_in("ogbl-collab"), protocol="official+val", peers=("ra",), model=model)
         assert str(found).startswith("ogbl-collab, protocol 'official+val'")

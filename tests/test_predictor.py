@@ -229,6 +229,7 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("encoder", "inputs", "random"),
     ("encoder", "hidden_size", 12),
     ("encoder", "embedding_size", 5),
+    ("encoder", "embedding_start", "spectral"),
     ("encoder", "num_layers", 2),
     ("encoder", "sign_hops", 1),
     ("encoder", "num_steps", 1),
@@ -309,6 +310,7 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "refuse_runaway")}  # test_layers_that_run_away_are_refused_unless_asked_for
     tested |= {("training", "node_order")}  # test_nodes_may_stand_in_another_order_while_training
     tested |= {("training", "refuse_oversize")}  # test_memory.test_a_refusal_can_be_waived
+    tested |= {("encoder", "degree_column")}  # test_degree_column
     tested |= {("encoder", "storage"), ("encoder", "recompute")}  # test_encoder.TestStorage
     tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}

@@ -58,6 +58,43 @@ def with_features(num_nodes: int, num_links: int) -> Graph:
     return Graph.from_arrays(made.pairs.numpy(), num_nodes=num_nodes, features=features)
 
 
+def bipartite(left: int, right: int, num_links: int, seed: int) -> Tensor:
+    """(m, 2) distinct pairs of a left node and a right one, whose number is at least `left`; no node is isolated.
+
+    The sides are drawn at random among the nodes of a graph with communities, and links within a side are left out.
+    """
+    n, rng = left + right, np.random.default_rng(seed)
+    crossing = 2 * left * right / (n * (n - 1))
+    pairs = drawn(n, int(1.05 * num_links / crossing) + 64, seed).pairs.numpy()
+    ends = np.sort(rng.permutation(n)[pairs], axis=1)
+    ends = rng.permutation(ends[(ends[:, 0] < left) & (ends[:, 1] >= left)])[:num_links]
+    if len(ends) < num_links:
+        raise ValueError(
+            f"only {len(ends):,} of {num_links:,} links join the two sides of {left:,} and {right:,} nodes"
+        )
+    return torch.from_numpy(without_isolated(ends, n, left=left, seed=seed))
+
+
+def without_isolated(
+    pairs: NDArray[np.int64], num_nodes: int, *, left: int | None = None, seed: int
+) -> NDArray[np.int64]:
+    """As many pairs, some of which lead to nodes that had none: a table of edges then names all nodes.
+
+    The other end of a moved pair stays, and the end that loses it has more than eight. With `left`, pairs join a node
+    below it and one from there on.
+    """
+    degrees = np.bincount(pairs.ravel(), minlength=num_nodes)
+    isolated = np.flatnonzero(degrees == 0)
+    rich = np.flatnonzero((degrees[pairs] > 8).all(axis=1))
+    if isolated.size > rich.size // 8:
+        raise ValueError(f"{len(pairs):,} pairs are too few to reach all of {num_nodes:,} nodes")
+    moved = np.random.default_rng(seed).choice(rich, isolated.size, replace=False)
+    ends = np.zeros(isolated.size, np.int64) if left is None else (isolated >= left).astype(np.int64)
+    made = pairs.copy()
+    made[moved, ends] = isolated
+    return made
+
+
 def in_local_order(pairs: Tensor, num_nodes: int) -> Tensor:
     """The pairs after nodes were moved as training moves them (`training.node_order`)."""
     return torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))[pairs]

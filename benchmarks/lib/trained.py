@@ -8,8 +8,9 @@ for); as it reads features alone, its weights embed a larger graph of the same k
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,7 +41,9 @@ class Trained(NamedTuple):
     pairs: Tensor  # (m, 2) links, the lower node first
 
 
-def settings_of(kind: str, num_links: int, epochs: int, sketch_size: int) -> Settings:
+def settings_of(
+    kind: str, num_links: int, epochs: int, sketch_size: int, decoder: Mapping[str, Any] | None = None
+) -> Settings:
     """Every setting of the model, so that it does not depend on what yinyan suggests for the graph."""
     return Settings().updated(
         {
@@ -52,7 +55,7 @@ def settings_of(kind: str, num_links: int, epochs: int, sketch_size: int) -> Set
                 "dropout": 0.1,
                 "sketch_size": sketch_size,
             },
-            "decoder": {"kind": kind, "width": SIZE, "dropout": 0.1},
+            "decoder": {"kind": kind, "width": SIZE, "dropout": 0.1, **(decoder or {})},
             "training": {
                 "epochs": epochs,
                 "batch_size": -(-num_links * 9 // 10 // STEPS),
@@ -63,11 +66,19 @@ def settings_of(kind: str, num_links: int, epochs: int, sketch_size: int) -> Set
     )
 
 
-def trained(num_nodes: int, kind: str, cache: Path, *, epochs: int, sketch_size: int = 0) -> Trained:
-    """A model with a decoder of `kind` and the embeddings of a graph of `num_nodes`."""
+def trained(
+    num_nodes: int,
+    kind: str,
+    cache: Path,
+    *,
+    epochs: int,
+    sketch_size: int = 0,
+    decoder: Mapping[str, Any] | None = None,
+) -> Trained:
+    """A model with a decoder of `kind`, perhaps with other settings of it, and the embeddings of a graph."""
     cache.mkdir(parents=True, exist_ok=True)
     learned_on = min(num_nodes, LEARNED_ON)
-    settings = settings_of(kind, _num_links(learned_on), epochs, sketch_size)
+    settings = settings_of(kind, _num_links(learned_on), epochs, sketch_size, decoder)
     mark = _digest(settings)
     file = cache / f"trained-{kind}-{num_nodes}-{mark}.safetensors"
     if not file.exists():
@@ -80,9 +91,9 @@ def trained(num_nodes: int, kind: str, cache: Path, *, epochs: int, sketch_size:
         own = {name: value for name, value in weights.items() if name.startswith("decoder.")}
         save_file({"embeddings": y, "pairs": graph.pairs.contiguous(), **own}, file)
     kept = load_file(file)
-    decoder = build_decoder(settings.decoder, SIZE, directed=False, sketch_size=sketch_size)
-    decoder.load_state_dict(_under("decoder.", kept))
-    return Trained(decoder.eval(), kept["embeddings"], kept["pairs"])
+    scores = build_decoder(settings.decoder, SIZE, directed=False, sketch_size=sketch_size)
+    scores.load_state_dict(_under("decoder.", kept))
+    return Trained(scores.eval(), kept["embeddings"], kept["pairs"])
 
 
 def _under(prefix: str, weights: dict[str, Tensor]) -> dict[str, Tensor]:

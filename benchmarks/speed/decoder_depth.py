@@ -20,10 +20,9 @@ import _path  # noqa: F401
 from lib import common
 from yinyan.model.decoder import build_decoder
 from yinyan.model.scoring import decode
-from yinyan.model.sketches import sketch_width
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.snapshot import Snapshot
-from yinyan.settings import DecoderSettings
+from yinyan.settings import DecoderSettings, EncoderSettings
 
 DEPTHS = (1, 2, 3, 4)
 REPEATS = 5
@@ -51,7 +50,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 def measure(num_nodes: int, size: int, sketch: int, num_pairs: int) -> list[dict[str, Any]]:
     generator = torch.Generator().manual_seed(0)
-    y = torch.randn(num_nodes, size + sketch_width(sketch), generator=generator)
+    y = torch.randn(num_nodes, size + EncoderSettings(sketch_size=sketch).structure_columns, generator=generator)
     y[:, -1].abs_()  # the logarithm of a degree
     asked = torch.randint(num_nodes, (num_pairs, 2), generator=generator)
     rows, sources = Snapshot.of(y), np.arange(SOURCES)

@@ -16,9 +16,7 @@ has more of them. Linux only, because the peak is read from /proc.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import dataclasses
-import gc
 import json
 import platform
 import subprocess
@@ -29,6 +27,8 @@ from typing import Any
 import numpy as np
 import torch
 
+import _path  # noqa: F401
+from lib import resident
 from yinyan.graph import Graph
 from yinyan.splits import holdout_split
 from yinyan.training.defaults import suggest
@@ -143,12 +143,11 @@ def _measure(case: Case, measured: int | None) -> dict[str, Any]:
     device = torch.device("cpu")
     needed = estimate(split, settings, device)
     if measured is None:
-        gc.collect()
-        ctypes.CDLL(None).malloc_trim(0)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
-        before = _status("VmRSS")
+        before = resident.fresh_peak()
+        if before is None:
+            sys.exit("the peak of memory is read from /proc, which is not here (run this on Linux)")
         fit_model(split, settings, seed=0, device=device, calibration="platt", hooks=Hooks())
-        measured = _status("VmHWM") - before
+        measured = resident.peak() - before
     return {
         "nodes": graph.num_nodes,
         "edges": graph.num_edges,
@@ -187,12 +186,6 @@ def _sparse(rng: np.random.Generator, nodes: int, columns: int, entries: int) ->
     rows = np.repeat(np.arange(nodes), entries)
     values = np.ones(nodes * entries, np.float32)
     return scipy.sparse.csr_matrix((values, (rows, rng.integers(0, columns, rows.size))), shape=(nodes, columns))
-
-
-def _status(name: str) -> int:
-    """Bytes of this process, by the system's own count."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
 
 
 if __name__ == "__main__":

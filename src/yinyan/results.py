@@ -51,6 +51,7 @@ class Recommendations(Sequence[Recommendation]):
     scores: NDArray[np.float32]  # the larger, the likelier a link
     ranks: NDArray[np.int64]  # from 1
     probabilities: NDArray[np.float64] | None = None  # of `best_links`: calibrated, at base rate 0.5
+    recall: float | None = 1.0  # of the search, per node: 1 if exact, else measured for an index; None: not measured
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -63,7 +64,7 @@ class Recommendations(Sequence[Recommendation]):
         if isinstance(index, slice):
             chances = None if self.probabilities is None else self.probabilities[index]
             return Recommendations(
-                self.sources[index], self.targets[index], self.scores[index], self.ranks[index], chances
+                self.sources[index], self.targets[index], self.scores[index], self.ranks[index], chances, self.recall
             )
         return Recommendation(
             self.sources[index], self.targets[index], float(self.scores[index]), int(self.ranks[index])
@@ -216,7 +217,7 @@ def id_column(ids: Sequence[Id]) -> pa.Array:
     """An arrow column of ids: integers, or text (which mixed ids become)."""
     import pyarrow as pa
 
-    if ids and all(isinstance(i, int) for i in ids):
+    if set(map(type, ids)) == {int}:  # millions of rows have as many
         try:
             return pa.array(ids, pa.int64())
         except (OverflowError, pa.ArrowInvalid):  # beyond 64 bits: text holds them exactly
