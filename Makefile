@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve-demo test lint format accuracy docs web clean
+.PHONY: demo serve-demo test lint format accuracy cuda docs web clean
 
 # torch is installed by its pin first, so that no later step chooses another build of it
 $(BIN)/python:
@@ -38,6 +38,10 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# on a machine with a CUDA device and a build of torch that uses it
+cuda: $(VENV)/.dev
+	$(BIN)/python -m pytest -m cuda -rs
 
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

@@ -187,6 +187,10 @@ class TrainingSettings(_Checked):
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "schedule of the learning rate")  # ends calm
     warmup: float = _option(0.05, "share of the steps with a rising learning rate", low=0, high=1)  # deep decoders
     clip_norm: float = _option(1.0, "maximum gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
+    # a table of millions of rows has no memory to spare for a number of each kind per entry
+    moments: Literal["entries", "rows"] = _option(
+        "entries", "second moments of Adam for learned embeddings: per entry, or per row to save memory"
+    )
     # smooths the choice of the best epoch
     averaging: float = _option(
         0.98, "decay of the running average of the weights; 0 for no average", low=0, high=0.9999

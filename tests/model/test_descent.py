@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd import gradcheck
 
-from yinyan.model.descent import descend, one_layer
+from yinyan.model import descent
+from yinyan.model.descent import descend, descend_and_normalise, one_layer
 from yinyan.model.energy import EnergyTerms, Laplacian
 from yinyan.model.layer import Layer
 from yinyan.model.operators import EdgeStructure, LowRankOperator, Operator, inverse_or_zero
@@ -205,3 +206,49 @@ def test_a_layer_with_a_margin_passes_a_numerical_check(kind: str) -> None:
         return one_layer(y, f, bounded(kind, torch.float64, 4.0, repulsion), 0.5)
 
     assert gradcheck(through, [t.requires_grad_() for t in (y, f, repulsion)])
+
+
+class TestNormalised:
+    """The layers and the normalisation in one: the same as one after the other."""
+
+    @staticmethod
+    def parts(kind: str, dtype: torch.dtype) -> tuple[Layer, Tensor, nn.LayerNorm, Tensor]:
+        operators = graphs(kind, dtype)
+        f, _, own, factors, base = inputs(len(operators), 8, dtype)
+        norm = nn.LayerNorm(8, dtype=dtype)
+        with torch.no_grad():
+            norm.weight.copy_(torch.linspace(0.5, 2, 8))
+            norm.bias.copy_(torch.linspace(-1, 1, 8))
+        return (
+            Layer(own / 4, base / 4, factors / 4, operators),
+            f.requires_grad_(),
+            norm,
+            torch.arange(2.0 * NUM_NODES, dtype=dtype).view(NUM_NODES, 2),
+        )
+
+    @pytest.mark.parametrize("block", [7, 8192])
+    @pytest.mark.parametrize("steps", [1, 2, 5])
+    @pytest.mark.parametrize("kind", ["links", "sampled", "expected", "several"])
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+    def test_equals_its_parts(
+        self, kind: str, steps: int, dtype: torch.dtype, block: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(descent, "_BLOCK_ROWS", block)
+        layer, f, norm, columns = self.parts(kind, dtype)
+        weights = torch.randn(NUM_NODES, 10, generator=torch.Generator().manual_seed(3), dtype=dtype)
+        found = []
+        for out in (
+            descend_and_normalise(f, layer, steps, norm, columns),
+            torch.cat([norm(descend(f, layer, steps)), columns], dim=1),
+        ):
+            gradients = torch.autograd.grad((out * weights).sum(), [f, norm.weight, norm.bias])
+            found.append((out.detach(), *gradients))
+        for mine, other in zip(*found, strict=True):
+            torch.testing.assert_close(mine, other)
+
+    def test_is_differentiated_once(self) -> None:
+        layer, f, norm, columns = self.parts("expected", torch.float32)
+        out = descend_and_normalise(f, layer, 2, norm, columns).sum()
+        out.backward(retain_graph=True)
+        with pytest.raises(RuntimeError, match="differentiated once"):
+            out.backward()

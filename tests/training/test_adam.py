@@ -5,9 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 import torch
 from torch import nn
 
+from yinyan.training import adam
 from yinyan.training.adam import Adam, Group
 
 
@@ -66,6 +68,64 @@ def test_a_restored_state_goes_on_alike() -> None:
         optimizer.step(0.1)
     for mine, other in zip(straight, stopped, strict=True):
         assert torch.equal(mine, other)
+
+
+class TestByRows:
+    """One second moment per row, first moments in bfloat16."""
+
+    @staticmethod
+    def stepped(params: list[nn.Parameter], *, by_rows: bool, steps: int = 4, same: bool = True) -> list[nn.Parameter]:
+        optimizer = Adam([Group(params, 0.5, by_rows=by_rows)])
+        for step in range(steps):
+            with_gradients(params, step)
+            for param in params:
+                if same and param.grad is not None:  # of one size in a row, so that its mean is each one's own
+                    param.grad = param.grad.sign() * param.grad.abs().mean(-1, keepdim=True)
+            optimizer.step(0.1)
+        return params
+
+    def test_rows_of_equal_gradients_move_as_without(self) -> None:
+        mine, other = (self.stepped(weights()[:1], by_rows=by_rows)[0] for by_rows in (True, False))
+        torch.testing.assert_close(mine, other, rtol=0.01, atol=0.01)  # of bfloat16
+        assert not torch.equal(mine, weights()[0])
+
+    def test_a_row_moves_by_its_own_gradients_alone(self) -> None:
+        params = weights()[:1]
+        optimizer = Adam([Group(params, 0.0, by_rows=True)])
+        params[0].grad = torch.tensor([[3.0, 0.0, 0.0, 4.0], [0.0] * 4, [1e-3] * 4])
+        before = params[0].detach().clone()
+        optimizer.step(0.1)
+        moved = params[0].detach() - before
+        expected = torch.tensor([[-0.12, 0.0, 0.0, -0.16], [0.0] * 4, [-0.1] * 4])  # -.1 g / root of the mean square
+        torch.testing.assert_close(moved, expected, rtol=5e-3, atol=1e-4)
+
+    def test_blocks_of_rows_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = self.stepped(weights()[:1], by_rows=True, same=False)[0]
+        monkeypatch.setattr(adam, "_BLOCK_ROWS", 2)
+        assert torch.equal(whole, self.stepped(weights()[:1], by_rows=True, same=False)[0])
+
+    def test_takes_a_quarter_of_the_memory(self) -> None:
+        sizes = []
+        for by_rows in (False, True):
+            params = [nn.Parameter(torch.ones(1000, 128))]
+            optimizer = Adam([Group(params, 0.0, by_rows=by_rows)])
+            params[0].grad = torch.ones(1000, 128)
+            optimizer.step(0.1)
+            sizes.append(sum(value.numel() * value.element_size() for value in optimizer.state().values()))
+        assert sizes[1] < 0.26 * sizes[0]
+
+    def test_a_restored_state_goes_on_alike(self) -> None:
+        straight, stopped = weights()[:1], weights()[:1]
+        first, second = (Adam([Group(params, 0.1, by_rows=True)]) for params in (straight, stopped))
+        for params, optimizer in ((straight, first), (stopped, second)):
+            with_gradients(params, 0)
+            optimizer.step(0.1)
+        resumed = Adam([Group(stopped, 0.1, by_rows=True)])
+        resumed.restore({name: value.clone() for name, value in second.state().items()})
+        for params, optimizer in ((straight, first), (stopped, resumed)):
+            with_gradients(params, 9)
+            optimizer.step(0.1)
+        assert torch.equal(straight[0], stopped[0])
 
 
 def test_a_fit_does_not_import_the_compiler_of_torch() -> None:

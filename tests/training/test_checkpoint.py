@@ -17,6 +17,7 @@ from yinyan.model.scoring import Model
 from yinyan.randomness import Streams
 from yinyan.settings import Settings
 from yinyan.training import checkpoint
+from yinyan.training.best_weights import BestWeights
 from yinyan.training.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.training.loop import TrainingState, build_optimizer
 
@@ -46,7 +47,7 @@ class Run:
             loss_sum=1.25,
             best_score=0.1 + 0.2,
             best_epoch=1,
-            best_weights=best,
+            best_weights=BestWeights(best),
             waited=1,
             history=[EpochRecord(1, 0.5, 0.01), EpochRecord(2, 1 / 3, 0.02, 0.1, 0.2, 0.3, 0.4)],
         )
@@ -72,9 +73,9 @@ def test_everything_comes_back(file: Path) -> None:
     after.load(file)
     for name, value in before.model.state_dict().items():
         assert torch.equal(after.model.state_dict()[name], value), name
-    for name, value in before.state.best_weights.items():
+    for name, value in before.state.best_weights.tensors().items():
         assert torch.equal(after.state.best_weights[name], value), name
-    assert set(after.state.best_weights) == set(before.state.best_weights)
+    assert set(after.state.best_weights.tensors()) == set(before.state.best_weights.tensors())
     assert before.state.order is not None and after.state.order is not None
     assert torch.equal(after.state.order, before.state.order)
     for name in ("epoch", "position", "loss_sum", "best_score", "best_epoch", "waited", "finished", "history"):
@@ -102,7 +103,7 @@ def test_the_first_state_of_a_run_comes_back(file: Path) -> None:
     state = Run(seed=1).load(file)
     assert state.best_score == float("-inf")
     assert state.order is None
-    assert state.best_weights == {}
+    assert not state.best_weights
 
 
 def test_another_run_is_refused(file: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -78,6 +79,7 @@ def test_stopping_twice_changes_nothing(straight: Fitted, tmp_path: Path) -> Non
 
 def test_a_crash_loses_little(straight: Fitted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting, "_CHECKPOINT_SECONDS", -1.0)  # at every step
+    monkeypatch.setattr(fitting, "_CHECKPOINT_SHARE", math.inf)
 
     def crash(figures: object, epoch: int) -> None:
         if epoch == 2:

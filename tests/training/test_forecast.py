@@ -11,6 +11,7 @@ from contracts import planted_graph
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
 from yinyan.training import fit
+from yinyan.training import forecast as forecasting
 from yinyan.training.hooks import Hooks
 
 
@@ -22,7 +23,7 @@ def test_weights_and_random_streams_are_left_as_they_are(monkeypatch: pytest.Mon
     assert np.array_equal(usual.embeddings_, plain.embeddings_)
 
 
-def test_the_line_is_near_what_the_run_takes() -> None:
+def test_the_line_is_near_what_the_run_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = np.random.default_rng(0).integers(0, 1_500, (9_000, 2))
     graph = Graph.from_arrays(pairs[pairs[:, 0] != pairs[:, 1]])
     lines: list[str] = []
@@ -31,12 +32,13 @@ def test_the_line_is_near_what_the_run_takes() -> None:
     def tell(line: str) -> None:
         nonlocal began
         lines.append(line)
-        began = time.perf_counter()
+        began = time.process_time()
 
+    monkeypatch.setattr(forecasting.time, "perf_counter", time.process_time)  # what others compute does not count
     LinkPredictor(seed=0, epochs=6, patience=0).fit(graph, hooks=Hooks(tell=tell))
-    taken = time.perf_counter() - began
+    taken = time.process_time() - began
     (announced,) = [line for line in lines if line.startswith("time: about ")]
     assert announced == lines[-1], "nothing is printed between it and the first epoch"
     number, unit = announced.removeprefix("time: about ").split()[:2]
     seconds = float(number) * {"s": 1, "min": 60}[unit]
-    assert 0.2 * taken < seconds < 5 * taken  # machines that run tests are busy; benchmarks/speed/fitting.py measures
+    assert 0.2 * taken < seconds < 5 * taken  # benchmarks/speed/fitting.py measures it

@@ -359,15 +359,15 @@ class TestBest:
         assert hits_at_rate(positive, negative, 0.1) == best.hits
         assert roc_auc(positive, negative) == best.auc
         assert mrr(positive, negative) == best.mrr
-        assert same(weights(model), state.best_weights)
+        assert same(weights(model), state.best_weights.tensors())
 
     def test_best_weights_do_not_follow_the_live_ones(self, data: TrainingData) -> None:
         """In the released code they did: the best was always the last."""
         model, state = run(data)
-        kept = copy.deepcopy(state.best_weights)
+        kept = copy.deepcopy(state.best_weights.tensors())
         for parameter in model.parameters():
             parameter.data.add_(1.0)
-        assert same(kept, state.best_weights)
+        assert same(kept, state.best_weights.tensors())
 
     def test_hits_and_auc_choose(self) -> None:
         positive = np.array([5.0, 4.0, 3.0, 2.0], np.float32)

@@ -57,6 +57,9 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     merged = merge_edges(
         read.source, read.target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
     )
+    notes = read.notes
+    del read
+    pa.default_memory_pool().release_unused()  # what reading took, of a large table more than the graph
     sides = None if num_first is None else (np.arange(len(table.ids)) >= num_first).astype(np.int8)
     return Graph(
         table.ids,
@@ -67,7 +70,7 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
         sides,
         options.directed,
         table.encoder,
-        (*read.notes, *merged.notes, *table.notes),
+        (*notes, *merged.notes, *table.notes),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from yinyan.model.energy import EnergyTerms
@@ -15,7 +15,9 @@ from yinyan.model.layer import Layer, layer_pass
 from yinyan.model.operators import SymmetricOperator, row_dots
 from yinyan.native.graph_kernels import Beside, Csr
 
-__all__ = ["Gates", "descend", "gated_layer", "one_layer"]
+__all__ = ["Gates", "descend", "descend_and_normalise", "gated_layer", "one_layer"]
+
+_BLOCK_ROWS = 8192  # normalised at a time: some megabytes
 
 
 def descend(f: Tensor, layer: Layer, num_steps: int, *, start: Tensor | None = None, recompute: bool = False) -> Tensor:
@@ -86,6 +88,58 @@ def _run(layer: Layer, y: Tensor, f: Tensor, num_steps: int) -> Tensor:
         sums = layer.forward(y, f, buffers[t % 2], sums, ahead=True)
         y = buffers[t % 2]
     return y
+
+
+def descend_and_normalise(f: Tensor, layer: Layer, num_steps: int, norm: nn.LayerNorm, columns: Tensor) -> Tensor:
+    """(n, d + c) Y(T) from Y(0) = f under layer normalisation, with (n, c) constant columns beside it.
+
+    For a step or more, of constant coefficients. It holds two matrices for the backward pass, Y(T) and the result. It
+    can be differentiated once, because the backward pass writes over Y(T).
+    """
+    return _NormalisedDescent.apply(f, norm.weight, norm.bias, columns, layer, num_steps, norm.eps)  # type: ignore[no-any-return]
+
+
+class _NormalisedDescent(torch.autograd.Function):
+    """The layers, normalised by blocks of rows into the result; three matrices forward, three backward."""
+
+    @staticmethod
+    def forward(ctx, f, weight, bias, columns, layer, num_steps, eps):  # type: ignore[no-untyped-def]
+        y = f = f.contiguous()
+        spare, sums = [torch.empty_like(f) for _ in range(min(num_steps, 2))], layer.sums(y)
+        for t in range(num_steps):
+            sums = layer.forward(y, f, spare[t % 2], sums, ahead=t < num_steps - 1)
+            y = spare[t % 2]
+        del spare
+        size = f.shape[1]
+        out = weight.new_empty(f.shape[0], size + columns.shape[1])
+        out[:, size:] = columns
+        statistics = []
+        for rows, some in zip(out[:, :size].split(_BLOCK_ROWS), y.split(_BLOCK_ROWS), strict=True):
+            normal, *found = torch.native_layer_norm(some.to(weight.dtype), [size], weight, bias, eps)
+            rows.copy_(normal)
+            statistics.append(found)
+        ctx.y, ctx.statistics, ctx.layer, ctx.num_steps = y, statistics, layer, num_steps
+        ctx.save_for_backward(weight, bias)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        (weight, bias), g, layer = ctx.saved_tensors, ctx.y, ctx.layer
+        if g is None:
+            raise RuntimeError("these layers can be differentiated once (use `descend` to keep what they read)")
+        ctx.y, size = None, g.shape[1]
+        to_weight, to_bias = torch.zeros_like(weight), torch.zeros_like(bias)
+        blocks = zip(grad[:, :size].split(_BLOCK_ROWS), g.split(_BLOCK_ROWS), ctx.statistics, strict=True)
+        for slope, some, (mean, scale) in blocks:  # the gradient takes the place of Y(T)
+            value, *others = torch.ops.aten.native_layer_norm_backward(
+                slope.contiguous(), some.to(weight.dtype), [size], mean, scale, weight, bias, [True, True, True]
+            )
+            some.copy_(value)
+            to_weight += others[0]
+            to_bias += others[1]
+        del grad, blocks, slope, some, value
+        return layer.pulled_back(g, ctx.num_steps), to_weight, to_bias, None, None, None, None
 
 
 def one_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from yinyan.errors import InputError, SettingsError
-from yinyan.model.descent import descend, one_layer
+from yinyan.model.descent import descend, descend_and_normalise, one_layer
 from yinyan.model.energy import EnergyTerms, backtracked_step_size, energy, safe_step_size
 from yinyan.model.layer import Layer
 from yinyan.model.messages import MessageGraph
@@ -194,8 +194,19 @@ class Encoder(NodeEncoder):
     def embeddings(self, given: EncoderInput) -> Tensor:
         """(n, hidden) embeddings, with sketches beside them if there are any."""
         terms = self.terms(given.messages, given.negatives, given.hidden)
-        f = self.base(given.features, terms, given.drops)
-        return self.with_sketches(self.finish(self._descended(f, terms)), given.messages, given.hidden)
+        return self._stored(self.base(given.features, terms, given.drops), terms, given)
+
+    def _stored(self, f: Tensor, terms: EnergyTerms, given: EncoderInput) -> Tensor:
+        """What is stored of Y(T), from f; of which nobody else shall hold a reference, to save memory."""
+        settings = self.settings
+        constant = settings.num_steps > 0 and terms.margin is None and settings.learn_repulsion == "no"
+        if not constant or self.norm is None or settings.storage != "float32":
+            return self.with_sketches(self.finish(self._descended(f, terms)), given.messages, given.hidden)
+        columns = f.new_empty(f.shape[0], 0)
+        if self.sketches is not None:
+            columns = self.sketches.of(given.messages, given.hidden).to(f.dtype)
+        layer = Layer.of(terms, self.step_size(f, f, terms))
+        return descend_and_normalise(f, layer, settings.num_steps, self.norm, columns)
 
     def terms(
         self, messages: MessageGraph, negatives: torch.Generator | None, hidden: Tensor | None = None
@@ -234,8 +245,9 @@ class Encoder(NodeEncoder):
         terms = self.terms(given.messages, given.negatives)
         f = self.base(given.features, terms)
         y = self._descended(f, terms)
-        stored = self.with_sketches(self.finish(y), given.messages)
-        return stored, (float(energy(f, f, terms)), float(energy(y, f, terms)))
+        energies = float(energy(f, f, terms)), float(energy(y, f, terms))
+        del f
+        return self.with_sketches(self.finish(y), given.messages), energies
 
     @torch.no_grad()
     def energy_trace(self, given: EncoderInput, num_steps: int | None = None) -> list[float]:

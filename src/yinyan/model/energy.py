@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan.model.operators import Operator
+from yinyan.model.operators import Operator, row_dots
 
 __all__ = [
     "EnergyTerms",
@@ -25,6 +25,8 @@ __all__ = [
     "layer",
     "safe_step_size",
 ]
+
+_BLOCK_ROWS = 65_536
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Laplacian:
 
     def trace(self, y: Tensor) -> Tensor:
         """tr(Yᵀ L̃ Y)."""
-        return (y * self.product(y)).sum()
+        return (self.diagonal[:, 0] * row_dots(y, y)).sum() - self.adjacency.trace(y)
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,18 @@ class EnergyTerms:
 
 def energy(y: Tensor, f: Tensor, terms: EnergyTerms) -> Tensor:
     """ENERGY."""
-    total = terms.anchoring * (terms.anchor * (y - f).square()).sum() + terms.attraction * terms.links.trace(y)
+    total = terms.anchoring * _distance(y, f, terms.anchor) + terms.attraction * terms.links.trace(y)
     for weight, graph in zip(terms.repulsion, terms.negatives, strict=True):
         spread = graph.trace(y)
         bounded = -spread if terms.margin is None else F.softplus(terms.margin * terms.num_links - spread)
         total = total + weight * bounded / len(terms.negatives)
     return total
+
+
+def _distance(y: Tensor, f: Tensor, anchor: Tensor) -> Tensor:
+    """‖(D + D⁻)^-1/2 (Y - f)‖², by blocks of rows: Y - f would be as large as either."""
+    parts = zip(*(x.split(_BLOCK_ROWS) for x in (y, f, anchor)), strict=True)
+    return torch.stack([(scale * (some - base).square()).sum() for some, base, scale in parts]).sum()
 
 
 def gradient(y: Tensor, f: Tensor, terms: EnergyTerms) -> Tensor:

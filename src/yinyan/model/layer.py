@@ -112,6 +112,20 @@ class Layer:
                 found.append(next(sparse))
         return ahead, torch.stack(found), along
 
+    def pulled_back(self, g: Tensor, num_steps: int) -> Tensor:
+        """The gradient of f = Y(0), given that of Y(T), whose memory is reused; for constant coefficients."""
+        if not num_steps:
+            return g
+        to_f, out = torch.empty_like(g, dtype=self.base.dtype), torch.empty_like(g)
+        sums = self.sums(g)
+        for t in reversed(range(num_steps)):
+            gathering: Gathering = "join" if t == 0 else "store" if t == num_steps - 1 else "add"
+            if num_steps == 1:
+                to_f.zero_()
+            sums = self.backward(g, out, to_f, sums, gathering)[0]
+            g, out = out, g
+        return g
+
 
 def diagonals(
     diagonal: _Numbers, anchor: _Numbers, anchoring: float, attraction: float, step_size: float

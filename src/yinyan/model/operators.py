@@ -101,6 +101,10 @@ class SymmetricOperator:
         """S Y, differentiable in Y."""
         return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y)  # type: ignore[no-any-return]
 
+    def trace(self, y: Tensor) -> Tensor:
+        """tr(Yᵀ S Y)."""
+        return row_dots(y, self.product(y)).sum()
+
 
 @dataclass(frozen=True)
 class LowRankOperator:
@@ -113,6 +117,11 @@ class LowRankOperator:
     def product(self, y: Tensor) -> Tensor:
         """S Y, differentiable in Y."""
         return self.diagonal[:, None] * y + self.factors @ (self.core @ (self.factors.T @ y))
+
+    def trace(self, y: Tensor) -> Tensor:
+        """tr(Yᵀ S Y), without an n × d intermediate."""
+        sums = self.factors.T @ y
+        return (self.diagonal * row_dots(y, y)).sum() + (sums * (self.core @ sums)).sum()
 
 
 Operator = SymmetricOperator | LowRankOperator  # a constant symmetric n × n matrix

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 
-__all__ = ["held_memory"]
+__all__ = ["give_back", "held_memory"]
 
 # glibc gives a large freed block back to the system at once, and the next tensor pays for fresh pages: often more than
 # for the numbers that are written to them.
@@ -39,7 +39,12 @@ def held_memory() -> Iterator[None]:
             _depth -= 1
             if _depth == 0:
                 _apply(_USUAL)
-                _call("malloc_trim", 0)
+                give_back()
+
+
+def give_back() -> None:
+    """Return what is free now to the system: between two stages of a run that need memory of different sizes."""
+    _call("malloc_trim", 0)
 
 
 def _apply(options: tuple[tuple[int, int], ...]) -> None:

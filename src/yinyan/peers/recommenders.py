@@ -229,7 +229,7 @@ class _Ranking:
         """(N,) targets, drawn uniformly, that all sources of a step are ranked against."""
         first = self.known.num_left or 0
         count = self.settings.training.loss_negatives
-        drawn = uniform_nodes(self.known.num_nodes - first, count, self.generator, self.known.keys.device)
+        drawn = uniform_nodes(self.known.num_nodes - first, count, self.generator, self.known.device)
         return first + drawn
 
     def _linked(self, sources: Tensor, pool: Tensor) -> Tensor:

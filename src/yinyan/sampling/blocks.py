@@ -29,7 +29,7 @@ def draw_block_pairs(
     blocks, so that a layer gathers their rows from the nearest cache: fewer independent draws, in far less time.
     Small graphs and bipartite ones are drawn from globally.
     """
-    n, device = known.num_nodes, known.keys.device
+    n, device = known.num_nodes, known.device
     if n < _FEWEST * _SIZE or known.num_left is not None:
         return draw_pairs(known, count, generator, hidden=hidden)
     plan = _Plan.drawn(n, generator, device)

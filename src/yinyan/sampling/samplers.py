@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -26,11 +26,13 @@ _ENUMERABLE = 4_000  # up to this many nodes, what rejection cannot find is list
 
 @dataclass(frozen=True)
 class KnownPairs:
-    """A set of pairs that sampling must avoid: unordered, or ordered if `directed`."""
+    """A set of pairs that sampling must avoid: unordered, or ordered if `directed`.
+
+    They are sorted when they are first looked up: a loss with shared negatives never does.
+    """
 
     num_nodes: int
-    keys: Tensor  # (m,) sorted first * n + second, the lower row first unless directed
-    order: Tensor  # (m,) the pair that each key came from
+    pairs: Tensor  # (m, 2)
     num_left: int | None = None  # bipartite: rows below are side 0, the others side 1
     directed: bool = False
 
@@ -39,15 +41,37 @@ class KnownPairs:
         cls, pairs: Tensor, num_nodes: int, num_left: int | None = None, *, directed: bool = False
     ) -> KnownPairs:
         """From (m, 2) pairs in any order."""
-        keys, order = _keys(pairs, num_nodes, directed).sort()
-        return cls(num_nodes, keys, order, num_left, directed)
+        return cls(num_nodes, pairs, num_left, directed)
+
+    def __len__(self) -> int:
+        return self.pairs.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the pairs are."""
+        return self.pairs.device
+
+    @property
+    def keys(self) -> Tensor:
+        """(m,) sorted first * n + second, the lower row first unless directed."""
+        return self._sorted[0]
+
+    @property
+    def order(self) -> Tensor:
+        """(m,) the pair that each key came from."""
+        return self._sorted[1]
+
+    @cached_property
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        keys, order = _keys(self.pairs, self.num_nodes, self.directed).sort()
+        return keys, order
 
     def contains(self, pairs: Tensor, hidden: Tensor | None = None) -> Tensor:
         """Which (b, 2) pairs are known; those that a `hidden` (m,) mask marks count as unknown."""
-        if not self.keys.numel():
+        if not len(self):
             return torch.zeros(pairs.shape[0], dtype=torch.bool, device=pairs.device)
         wanted = _keys(pairs, self.num_nodes, self.directed)
-        place = torch.searchsorted(self.keys, wanted).clamp(max=self.keys.numel() - 1)
+        place = torch.searchsorted(self.keys, wanted).clamp(max=len(self) - 1)
         found = self.keys[place] == wanted
         return found if hidden is None else found & ~hidden[self.order[place]]
 
@@ -63,14 +87,14 @@ class KnownPairs:
     @cached_property
     def _marks(self) -> graph_kernels.Marks | None:
         """A quick test that most pairs pass, where it pays."""
-        worth = self.keys.numel() >= _MARKED_FROM and self.keys.device.type == "cpu"
+        worth = len(self) >= _MARKED_FROM and self.device.type == "cpu"
         return (
             graph_kernels.Marks.of(self.keys, self.num_nodes) if worth and graph_kernels.library() is not None else None
         )
 
     def to(self, device: torch.device) -> KnownPairs:
         """The same set on a device."""
-        return KnownPairs(self.num_nodes, self.keys.to(device), self.order.to(device), self.num_left, self.directed)
+        return self if device == self.device else replace(self, pairs=self.pairs.to(device))
 
 
 def draw_pairs(
@@ -123,11 +147,11 @@ def distinct_pairs(known: KnownPairs, count: int, generator: torch.Generator) ->
     """Up to `count` different non-links; fewer only where the graph has no more."""
     n, tries = known.num_nodes, 0
     possible = _num_possible(known)
-    left_over = possible - known.keys.numel()
+    left_over = possible - len(known)
     if count and n <= _ENUMERABLE and left_over < max(4 * count, possible // 4):
         free = _free_pairs(known, None)  # rejection would take minutes to find the last few
         return free[torch.randperm(free.shape[0], generator=generator, device=free.device)[:count]]
-    found = torch.empty(0, dtype=torch.long, device=known.keys.device)
+    found = torch.empty(0, dtype=torch.long, device=known.device)
     while found.numel() < count and tries < 2 * _ROUNDS:
         # as ever: the non-links of a split are part of every result that was published for it
         drawn = _keys(draw_pairs(known, count, generator, draw=_torch_nodes), n, known.directed)
@@ -141,7 +165,7 @@ def distinct_pairs(known: KnownPairs, count: int, generator: torch.Generator) ->
 
 
 def _propose(known: KnownPairs, count: int, generator: torch.Generator, sources: Tensor | None, draw: Draw) -> Tensor:
-    n, left, device = known.num_nodes, known.num_left, known.keys.device
+    n, left, device = known.num_nodes, known.num_left, known.device
 
     def uniform(low: int, high: int) -> Tensor:
         return low + draw(high - low, count, generator, device)
@@ -161,9 +185,7 @@ def _torch_nodes(num_nodes: int, count: int, generator: torch.Generator, device:
 def _listed(known: KnownPairs, count: int, generator: torch.Generator, hidden: Tensor | None) -> Tensor:
     """The last resort on graphs that are nearly full: list the non-links and draw among them."""
     if known.num_nodes > _ENUMERABLE:
-        raise TrainingError(
-            f"negatives are too rare to sample ({known.num_nodes:,} nodes, {known.keys.numel():,} links)"
-        )
+        raise TrainingError(f"negatives are too rare to sample ({known.num_nodes:,} nodes, {len(known):,} links)")
     free = _free_pairs(known, hidden)
     return free[torch.randint(free.shape[0], (count,), generator=generator, device=generator.device).to(free.device)]
 
@@ -177,7 +199,7 @@ def _num_possible(known: KnownPairs) -> int:
 
 def _free_pairs(known: KnownPairs, hidden: Tensor | None) -> Tensor:
     """All non-links."""
-    n, device = known.num_nodes, known.keys.device
+    n, device = known.num_nodes, known.device
     free = torch.triu_indices(n, n, offset=1, device=device).T
     if known.directed:
         free = torch.cat([free, free.flip(1)])

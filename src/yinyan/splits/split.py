@@ -444,9 +444,11 @@ def _refuse_few(count: int) -> None:
 
 def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> Parts:
     """Training, validation and test edges at random; an edge and its reverse go together."""
-    low, high = graph.edges.min(axis=1), graph.edges.max(axis=1)
-    _, pair = np.unique(low * graph.num_nodes + high, return_inverse=True)
-    count = int(pair.max()) + 1 if pair.size else 0
+    pair, count = np.arange(graph.num_edges), graph.num_edges
+    if graph.directed:
+        low, high = graph.edges.min(axis=1), graph.edges.max(axis=1)
+        _, pair = np.unique(low * graph.num_nodes + high, return_inverse=True)
+        count = int(pair.max()) + 1 if pair.size else 0
     _refuse_few(count)
     num_test = round(test_share * count)
     num_valid = max(1, round(valid_share * count))

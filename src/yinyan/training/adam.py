@@ -16,6 +16,7 @@ from torch.optim.adamw import adamw
 __all__ = ["Adam", "Group"]
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
+_BLOCK_ROWS = 8192  # updated at a time: some megabytes
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Group:
     params: list[nn.Parameter]
     weight_decay: float
     pace: float = 1.0
+    by_rows: bool = False  # one second moment per row, and first moments in bfloat16: a quarter of the memory
 
 
 class Adam:
@@ -47,6 +49,10 @@ class Adam:
             chosen = [param for param in group.params if param.grad is not None]
             if not chosen:
                 continue
+            if group.by_rows:
+                for param in chosen:
+                    self._step_by_rows(param, rate * group.pace, group.weight_decay)
+                continue
             steps, first, second = (list(part) for part in zip(*map(self._of, chosen), strict=True))
             adamw(
                 chosen, [param.grad for param in chosen], first, second, [], steps,  # type: ignore[arg-type, misc]
@@ -54,6 +60,26 @@ class Adam:
                 amsgrad=False, beta1=_BETAS[0], beta2=_BETAS[1], lr=rate * group.pace,
                 weight_decay=group.weight_decay, eps=_EPSILON, maximize=False,
             )  # fmt: skip
+
+    def _step_by_rows(self, param: nn.Parameter, rate: float, decay: float) -> None:
+        """The same update with the mean of a row's squared gradients in the place of each one's own."""
+        if param not in self._state:
+            means = param.new_zeros(param.shape[0], 1)
+            first = torch.zeros_like(param, dtype=torch.bfloat16)
+            self._state[param] = (torch.zeros((), device=param.device), first, means)
+        steps, first, second = self._state[param]
+        steps += 1
+        corrections = [1 - beta ** float(steps) for beta in _BETAS]
+        grad = param.grad
+        if grad is None:
+            return
+        parts = (whole.split(_BLOCK_ROWS) for whole in (param.data, grad, first, second))
+        for values, slope, moment, square in zip(*parts, strict=True):
+            square.lerp_(slope.square().mean(1, keepdim=True), 1 - _BETAS[1])
+            mean = moment.to(slope.dtype).lerp_(slope, 1 - _BETAS[0])
+            moment.copy_(mean)
+            scale = (square / corrections[1]).sqrt_().add_(_EPSILON)
+            values.mul_(1 - rate * decay).addcdiv_(mean, scale, value=-rate / corrections[0])
 
     def state(self) -> dict[str, Tensor]:
         """All moments, by the number of the weight and a name."""

@@ -16,6 +16,7 @@ from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model
 from yinyan.randomness import Streams
 from yinyan.training.adam import Adam
+from yinyan.training.best_weights import BestWeights
 from yinyan.training.loop import TrainingState
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
@@ -33,7 +34,7 @@ def save_checkpoint(
 ) -> None:
     """Write the run's state; `fingerprint` names the run, so that no other resumes from it."""
     tensors: dict[str, Tensor] = {f"model/{name}": value for name, value in model.state_dict().items()}
-    tensors |= {f"best/{name}": value for name, value in state.best_weights.items()}
+    tensors |= {f"best/{name}": value for name, value in state.best_weights.tensors().items()}
     tensors |= {f"average/{name}": value for name, value in state.average.items()}
     tensors |= {f"stream/{use}": value for use, value in streams.state().items()}
     tensors |= {f"optimizer/{name}": value for name, value in optimizer.state().items()}
@@ -71,4 +72,4 @@ def load_checkpoint(path: Path, fingerprint: str, model: Model, optimizer: Adam,
     plain["history"] = [EpochRecord(**record) for record in plain["history"]]
     device = next(model.parameters()).device
     best, average = ({k: v.to(device) for k, v in part(p).items()} for p in ("best/", "average/"))
-    return TrainingState(**plain, best_weights=best, average=average, order=tensors.get("order"))
+    return TrainingState(**plain, best_weights=BestWeights(best), average=average, order=tensors.get("order"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -57,17 +58,28 @@ def training_data(
         placed = pairs if place is None else place[pairs]
         return torch.from_numpy(np.ascontiguousarray(placed)).to(device)
 
-    known = graph.edges[split.known_in_training]
+    # of a large graph the pairs take as much memory as the layers: where all are the same they are held once
+    plain = not graph.directed and np.array_equal(edge_of_target, split.train_messages)
+    if not graph.directed and np.array_equal(split.known_in_training, split.train_messages):
+        known = messages.known
+    else:
+        edges = graph.edges[split.known_in_training]
+        known = known_pairs(graph, edges if place is None else place[edges]).to(device)
     return TrainingData(
         features=feature_tensor(features, device),
         messages=messages,
-        targets=rows(split.train_targets),
-        pair_of_target=torch.from_numpy(pair_of_target).to(device),
-        known=known_pairs(graph, known if place is None else place[known]).to(device),
+        targets=messages.pairs if plain else rows(split.train_targets),
+        pair_of_target=torch.from_numpy(pair_of_target.astype(_place_type(graph.num_edges))).to(device),
+        known=known,
         valid_messages=messages if same else message_graph(graph, split.valid_messages, device, place),
         valid_links=rows(split.valid_targets),
         valid_non_links=rows(split.valid_negatives),
     )
+
+
+def _place_type(count: int) -> type[np.integer[Any]]:
+    """Of numbers below `count`: half the bytes, wherever they suffice."""
+    return np.int32 if count < 2**31 else np.int64
 
 
 def draw_loss_negatives(

@@ -34,6 +34,7 @@ _WIDTH = 64  # of the decoder's hidden layers: 256 rank no better, and cost four
 # as well, but tells pairs of the whole graph apart less well (email-Enron, 183,831 edges), which two sides do not need
 _INNER_FROM, _INNER_FROM_WITH_SIDES = 500_000, 100_000
 _FEWEST_INNER, _MOST_INNER, _INNER_EDGES = 4, 12, 5_000_000  # epochs, and edges that all of them see
+_MOST_VALID = 200_000  # edges: more make validation slower, and its figures no steadier
 _SMALLEST_BATCH = 24  # so that the last part of an epoch is about as large as the others
 _DENSE = 5.0  # neighbours per node in the training graph: sparse graphs are worse off with many negatives per edge
 
@@ -92,9 +93,10 @@ def _by_inner_products(graph: Graph, num_targets: int) -> Suggestion:
         "decoder": {"kind": "dot"},
         "training": {
             **{"loss": "infonce", "loss_sampler": "shared", "loss_negatives": 128},
-            **{"learning_rate": 0.01, "weight_decay": 0.0, "averaging": 0.9},
+            **{"learning_rate": 0.01, "weight_decay": 0.0, "averaging": 0.0, "moments": "rows"},
             **{"batch_size": batch, "epochs": epochs, "evaluate_every": _every(epochs)},
             **{"node_order": "local" if graph.num_nodes > _ORDERED_FROM else "given"},
+            **{"valid_share": min(0.1, _MOST_VALID / num_targets)},
         },
     }
     edges = counted(num_targets, "training edge")

@@ -26,7 +26,7 @@ from yinyan.model.fitted import (
 from yinyan.model.scoring import Model, score_pairs
 from yinyan.model.spectral import start_spectrally
 from yinyan.model.tensors import feature_tensor, message_graph
-from yinyan.native.allocation import held_memory
+from yinyan.native.allocation import give_back, held_memory
 from yinyan.progress import duration
 from yinyan.randomness import Streams
 from yinyan.settings import Settings
@@ -43,7 +43,7 @@ from yinyan.training.summary import model_in_words, training_in_words
 
 __all__ = ["fit_model"]
 
-_CHECKPOINT_SECONDS = 60.0
+_CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 60.0, 0.05  # between checkpoints, and of the time that they may take
 
 
 @held_memory()
@@ -75,22 +75,26 @@ def fit_model(
         order = local_order(graph.edges[split.train_messages], graph.num_nodes, graph.sides)
         _reorder(our_encoder(model), order)
     data = training_data(graph, split, device, None if order is None else np.argsort(order))
+    give_back()  # what sorting took
     if build is None and settings.encoder.embedding_start == "spectral":
         placed = None if order is None else torch.from_numpy(order)
         start_spectrally(our_encoder(model), data.messages, Streams.fresh(seed, "spectral start", device), placed)
+        give_back()
     if start is not None:
         start(model, data)
     if build is None:
         hooks.tell(f"time: about {duration(forecast(model, data, settings.training, seed))}")
     state = _trained(model, data, split, settings, seed, device, hooks, start_counts=start is not None)
+    give_back()  # the optimiser's moments
     valid = _validation_scores(model, data, settings, seed)
     metrics = _metrics(*valid)
     if samples_negatives(settings):
         metrics["score_spread"] = _score_spread(model, data, settings, seed)
 
-    tested = np.setdiff1d(graph.find_edges(split.test_targets), split.test_messages)
-    known = np.setdiff1d(np.arange(graph.num_edges), tested)
-    messages, features = message_graph(graph, split.test_messages, device), data.features
+    known, features = _known_edges(split), data.features
+    del data  # the graph of the training edges: of a large one, some gigabytes
+    give_back()
+    messages = message_graph(graph, split.test_messages, device)
     if order is not None:  # from here on as given
         _reorder(our_encoder(model), np.argsort(order))
         features = feature_tensor(graph.features, device)
@@ -115,6 +119,13 @@ def fit_model(
         seconds=time.perf_counter() - started,
         valid_scores=(valid[0], valid[1].ravel()),
     )
+
+
+def _known_edges(split: Split) -> NDArray[np.int64]:
+    """Edges that a model may use: all but test edges that pass no messages."""
+    every = np.arange(split.graph.num_edges)
+    tested = split.graph.find_edges(split.test_targets)
+    return np.setdiff1d(every, np.setdiff1d(tested, split.test_messages)) if tested.size else every
 
 
 @torch.no_grad()
@@ -143,16 +154,18 @@ def _trained(
     state = TrainingState()
     if hooks.resume and hooks.checkpoint is not None and hooks.checkpoint.exists():
         state = load_checkpoint(hooks.checkpoint, fingerprint, model, optimizer, streams)
-    saved_at = time.monotonic()
+    saved_at, pause = time.monotonic(), _CHECKPOINT_SECONDS
 
     def save() -> None:
-        nonlocal saved_at
+        nonlocal saved_at, pause
         if hooks.checkpoint is not None:
+            began = time.monotonic()
             save_checkpoint(hooks.checkpoint, fingerprint, model, optimizer, streams, state)
             saved_at = time.monotonic()
+            pause = max(_CHECKPOINT_SECONDS, (saved_at - began) / _CHECKPOINT_SHARE)
 
     def on_step(now: TrainingState) -> bool:
-        if time.monotonic() - saved_at > _CHECKPOINT_SECONDS:
+        if time.monotonic() - saved_at > pause:
             save()
         return not hooks.should_stop()
 

@@ -20,6 +20,7 @@ from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
 from yinyan.training.adam import Adam, Group
+from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
 from yinyan.training.shared_negatives import descend_with_shared_negatives
 
@@ -45,7 +46,7 @@ class TrainingState:
     loss_sum: float = 0.0
     best_score: float = -math.inf
     best_epoch: int = 0
-    best_weights: dict[str, Tensor] = field(default_factory=dict)
+    best_weights: BestWeights = field(default_factory=BestWeights)
     average: dict[str, Tensor] = field(default_factory=dict)  # of the weights so far, if they are averaged
     waited: int = 0  # validations since the best
     finished: bool = False
@@ -105,7 +106,7 @@ def train(
         state.history.append(record)
         on_epoch(record)
     if settings.keep == "best":
-        model.load_state_dict(state.best_weights)
+        state.best_weights.restore(model.state_dict())
     else:
         last = state.history[-1].score
         state.best_epoch, state.best_score = state.epoch, math.nan if last is None else last
@@ -123,13 +124,13 @@ def _step(
     rate: float,
 ) -> float:
     """The gradients of a batch, and an update by them; whatever gets no gradient stays as it is. Returns the loss."""
-    optimizer.zero_grad()
     value = gradients(model, data, settings, streams, batch)
     if not math.isfinite(value):
         raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
     if settings.clip_norm:
         nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
     optimizer.step(rate)
+    optimizer.zero_grad()  # not before the next step: a validation needs the memory
     return value
 
 
@@ -142,7 +143,7 @@ def gradients(model: Model, data: TrainingData, settings: TrainingSettings, stre
     if settings.mask_targets:
         hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
         places = data.pair_of_target[batch]
-        hidden[places[places >= 0]] = True
+        hidden[places[places >= 0].long()] = True
     drops, links = streams["dropout"], data.targets[batch]
     y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden)
     if settings.loss_sampler == "shared":
@@ -217,7 +218,7 @@ def _remember_best(state: TrainingState, model: Model, record: EpochRecord) -> N
     score = -math.inf if record.score is None else record.score
     if score > state.best_score:
         state.best_score, state.best_epoch, state.waited = score, record.epoch, 0
-        state.best_weights = {name: value.detach().clone() for name, value in model.state_dict().items()}
+        state.best_weights.keep(model.state_dict())
     else:
         state.waited += 1
 
@@ -232,9 +233,14 @@ def selection_score(positive: Scores, negative: Scores, selection: str) -> float
 def build_optimizer(model: Model, settings: TrainingSettings) -> Adam:
     """Adam with decoupled weight decay; single numbers, such as a scale, do not decay, and move faster."""
     params = [param for param in model.parameters() if param.requires_grad]
+    tables = []
+    if settings.moments == "rows":
+        tables = [param for name, param in model.named_parameters() if name.endswith(".table") and param.requires_grad]
+    others = {id(param) for param in tables}
     return Adam(
         [
-            Group([param for param in params if param.ndim], settings.weight_decay),
+            Group([param for param in params if param.ndim and id(param) not in others], settings.weight_decay),
+            Group(tables, settings.weight_decay, by_rows=True),
             Group([param for param in params if not param.ndim], 0.0, _PACE_OF_NUMBERS),
         ]
     )

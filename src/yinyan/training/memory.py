@@ -13,16 +13,19 @@ from yinyan.errors import MemoryLimitError
 from yinyan.graph.features import SparseFeatures
 from yinyan.settings import Settings
 from yinyan.splits import Split
+from yinyan.training.best_weights import LARGE
 from yinyan.training.free_memory import free_memory
 from yinyan.training.shared_negatives import BLOCK
 
 __all__ = ["MemoryEstimate", "check_memory", "estimate", "in_words"]
 
 _FLOAT = 4  # bytes
-_EDGE = 110  # bytes per edge: pairs, compressed rows, sorted keys, matrices of a step
+_EDGE = 60  # bytes per edge: pairs, compressed rows, matrices of a step
+_KNOWN = 50  # bytes per edge that is looked up: sorted keys, targets of their own
 _RUNTIME = 20 << 20  # what torch loads at its first step
 # resident bytes per byte in use: freed blocks are kept and get scattered (benchmarks/speed/memory.py measures it)
 _ALLOCATOR, _OTHER_DEVICES = 1.4, 1.1
+_MAPPED, _MAPPED_FROM = 1.05, 1 << 30  # but matrices of so many bytes go back to the system as a whole
 _BLOCK = 65_536  # pairs that validation decodes at a time
 
 
@@ -42,7 +45,7 @@ def estimate(split: Split, settings: Settings, device: torch.device) -> MemoryEs
     """The peak of training our model; docs/explanation/performance.md has how near it comes to what was measured."""
     on_cpu = device.type == "cpu"
     lasting = {
-        "the graph": _graph(split),
+        "the graph": _graph(split, settings),
         "the features": _features(split, settings, copied=not on_cpu or settings.training.node_order == "local"),
         "the weights with gradients, moments and copies": _weights(split, settings),
     }
@@ -50,7 +53,8 @@ def estimate(split: Split, settings: Settings, device: torch.device) -> MemoryEs
     decoding = {"the layers of the encoder": kept, "the decoder's pairs": _decoder(split, settings)}
     backward = {"the layers of the encoder": kept + gradients}  # when the decoder's pairs are free again
     highest = max(decoding, backward, key=lambda parts: sum(parts.values()))
-    factor = _ALLOCATOR if on_cpu else _OTHER_DEVICES
+    scattered = _FLOAT * split.graph.num_nodes * settings.encoder.hidden_size < _MAPPED_FROM
+    factor = (_ALLOCATOR if scattered else _MAPPED) if on_cpu else _OTHER_DEVICES
     runtime = _RUNTIME if on_cpu else 0  # other devices hold it before they say what is free
     return MemoryEstimate({"torch": runtime} | {k: int(factor * size) for k, size in (lasting | highest).items()})
 
@@ -76,10 +80,12 @@ def in_words(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{max(1, round(size / 2**20)):,} MiB"
 
 
-def _graph(split: Split) -> int:
+def _graph(split: Split, settings: Settings) -> int:
     """Message graphs, known pairs and targets."""
+    looked_up = split.graph.directed or settings.training.loss_sampler != "shared"
+    each = _EDGE + (_KNOWN if looked_up else 0)
     same = np.array_equal(split.train_messages, split.valid_messages)
-    return _EDGE * split.graph.num_edges + (0 if same else _EDGE * split.valid_messages.size // 2)
+    return each * split.graph.num_edges + (0 if same else each * split.valid_messages.size // 2)
 
 
 def _features(split: Split, settings: Settings, *, copied: bool) -> int:
@@ -94,7 +100,7 @@ def _features(split: Split, settings: Settings, *, copied: bool) -> int:
 
 
 def _weights(split: Split, settings: Settings) -> int:
-    """Each learned weight with its gradient, Adam's two moments, the average and the best copy."""
+    """Each learned weight with its gradient, Adam's moments, the average and the best copy if it is in memory."""
     graph, encoder, decoder, d = split.graph, settings.encoder, settings.decoder, settings.encoder.hidden_size
     columns = graph.features.shape[1] if graph.features is not None and encoder.inputs in ("features", "both") else 0
     table = 0 if encoder.inputs == "features" else graph.num_nodes * encoder.embedding_size
@@ -102,7 +108,13 @@ def _weights(split: Split, settings: Settings) -> int:
     learned = (encoder.sign_hops + 1) * columns * d + (encoder.num_layers - 1) * d * d + table
     learned += (decoder.depth - 1) * max(d, decoder.width) * decoder.width + (2 * d * d if graph.directed else 0)
     fixed = table if encoder.inputs == "random" else 0
-    return _FLOAT * ((6 if settings.training.averaging else 5) * (learned - fixed) + 2 * fixed)
+    copies = 6 if settings.training.averaging else 5
+    saved = 0.0  # bytes over those of a float, per entry of the table
+    if table > fixed and settings.training.moments == "rows":
+        saved += 1.5
+    if table > fixed and _FLOAT * table >= LARGE:
+        saved += 1
+    return int(_FLOAT * (copies * (learned - fixed) + 2 * fixed - saved * table))
 
 
 def _layers(split: Split, settings: Settings) -> tuple[int, int]:
@@ -113,9 +125,13 @@ def _layers(split: Split, settings: Settings) -> tuple[int, int]:
     if encoder.margin is not None:
         kept = encoder.num_steps * (1 if graphs == 1 else 5 + graphs)  # one sampled graph has a kernel of its own
     kept += 3 * encoder.num_layers  # f, its dropout, its norm
+    gradients = 4 * stored * encoder.hidden_size
+    constant = encoder.margin is None and encoder.learn_repulsion == "no" and encoder.num_steps > 0
+    if constant and encoder.output_norm and encoder.storage == "float32":  # see `descend_and_normalise`
+        shared = settings.training.loss_sampler == "shared"
+        kept, gradients = (2.0 if shared else 3.0), (2.0 if shared else 3.0) * encoder.hidden_size
     columns = kept * encoder.hidden_size + 2 * encoder.structure_columns + encoder.sketch_size
     column = _FLOAT * split.graph.num_nodes
-    gradients = 4 * stored * encoder.hidden_size
     return int(column * columns) + 16 * graphs * split.train_messages.size, int(column * gradients)
 
 
@@ -143,6 +159,7 @@ def _that_fit(split: Split, settings: Settings, device: torch.device, free: int)
     kinds: list[list[dict[str, Any]]] = [
         [{"encoder": {"recompute": True}}] if linear else [],
         [{"encoder": {"storage": "bfloat16"}}] if linear else [],
+        [{"training": {"moments": "rows"}}] if encoder.inputs in ("embeddings", "both") else [],
         [{"training": {"batch_size": batch >> power}} for power in range(1, 12) if batch >> power >= 512],
         [
             {"encoder": {"hidden_size": size}, "decoder": {"width": min(size, width)}}
