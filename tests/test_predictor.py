@@ -311,6 +311,7 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("training", "node_order")}  # test_nodes_may_stand_in_another_order_while_training
     tested |= {("training", "refuse_oversize")}  # test_memory.test_a_refusal_can_be_waived
     tested |= {("encoder", "degree_column")}  # test_degree_column
+    tested |= {("training", "moments")}  # test_adam, test_devices
     tested |= {("encoder", "storage"), ("encoder", "recompute")}  # test_encoder.TestStorage
     tested |= {("encoder", "base_norm")}  # test_hidden_layers_can_be_normalised
     assert tested == {(group, field.name) for group, kind in GROUPS.items() for field in dataclasses.fields(kind)}
