@@ -77,7 +77,7 @@ def test_a_run_has_about_as_many_steps_whatever_the_size(links: int, epochs: int
 
 @pytest.mark.parametrize(
     ("links", "batch", "epochs"),
-    [(2, 1, 60), (100, 25, 60), (300, 25, 30), (10_000, 834, 30), (1_000_000, 83_334, 5), (10_000_000, 833_334, 4)],
+    [(2, 1, 60), (100, 25, 60), (300, 25, 20), (10_000, 834, 38), (1_000_000, 83_334, 5), (10_000_000, 833_334, 4)],
 )
 def test_without_features_steps_are_small(links: int, batch: int, epochs: int) -> None:
     training = suggest(with_features(None), links).settings.training
@@ -201,3 +201,15 @@ class TestManyLinks:
         assert ground(graph, 31_026).settings.training.loss == "paper"
         assert ground(graph, 31_026).settings.encoder == ground(graph, 3_000).settings.encoder
         assert ground(with_features(None), 31_026).settings.training.loss == "paper"
+
+
+def test_of_a_large_graph_a_smaller_share_is_held_out() -> None:
+    graph = with_features(None)
+    shares = [suggest(graph, links).settings.training.valid_share for links in (1_000_000, 2_000_000, 20_000_000)]
+    assert shares == [0.1, 0.1, 0.01]
+
+
+def test_large_tables_have_one_moment_per_row() -> None:
+    graph = with_features(None)
+    found = [suggest(graph, links).settings.training for links in (10_000, 1_000_000)]
+    assert [(training.moments, training.averaging > 0) for training in found] == [("entries", True), ("rows", False)]

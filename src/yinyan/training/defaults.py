@@ -27,7 +27,9 @@ _GROUND_STEPS, _GROUND_EPOCHS = 450, (150, 20)  # of the peers, whose settings w
 _RATE = 0.009  # that learns in so many steps what .004 learns in twice as many
 _MANY = 10_000  # training links: between Cora's and Pubmed's, whose best settings differ
 _MANY_PARTS, _MANY_EPOCHS = 15, 40  # of such a graph
-_BARE_PARTS, _BARE_STEPS = 12, 360  # of a graph without features, unless parts get too small
+_BARE_PARTS = 12  # of a graph without features, unless parts get too small
+_BARE_STEPS, _BARE_GROWTH = (240, 480), 0.4  # from so many to so many, as this power of the training links
+_FEW = 2_000  # training links up to which the fewest steps do
 _MOST_BARE, _BARE_RATE = 60, 0.008
 _WIDTH = 64  # of the decoder's hidden layers: 256 rank no better, and cost four times as much
 # training links from which on a score by one inner product is worth its speed: it ranks the partners of a node at least
@@ -112,7 +114,9 @@ def _by_inner_products(graph: Graph, num_targets: int) -> Suggestion:
 def _without_features(graph: Graph, num_targets: int) -> tuple[_Overrides, tuple[str, ...]]:
     """Small steps; and where nodes have neighbours enough, eight negatives per edge."""
     parts = max(_PARTS, min(_BARE_PARTS, num_targets // _SMALLEST_BATCH))
-    batch, epochs = _schedule(num_targets, parts=parts, steps=_BARE_STEPS, most=_MOST_BARE)
+    fewest, most = _BARE_STEPS
+    steps = min(most, round(fewest * max(1.0, num_targets / _FEW) ** _BARE_GROWTH))
+    batch, epochs = _schedule(num_targets, parts=parts, steps=steps, most=_MOST_BARE)
     training: dict[str, Any] = {
         **{"learning_rate": _BARE_RATE, "batch_size": batch, "epochs": epochs, "evaluate_every": _every(epochs)},
     }
