@@ -11,9 +11,11 @@ from torch import Tensor
 
 from contracts import DecoderContract, planted_graph, tiny
 from yinyan.graph import Graph
+from yinyan.model import sketches
 from yinyan.model.decoder import build_decoder
 from yinyan.model.messages import MessageGraph
 from yinyan.model.sketches import SharedStructure, Sketches
+from yinyan.native import graph_kernels
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import DecoderSettings, EncoderSettings
 
@@ -134,6 +136,20 @@ def test_pairs_of_rows_score_as_their_rows(directed: bool, depth: int) -> None:
     (slope,) = torch.autograd.grad(together.sum(), y)
     assert slope[:, :5].any() and not slope[:, 5:].any()
     assert decoder.of_pairs(y, pairs[:0]).shape == (0, 3)
+
+
+@pytest.mark.parametrize("size", [1, 16, 37, 64])
+def test_the_compiled_estimates_are_those_of_torch(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if graph_kernels.library() is None:
+        pytest.skip(f"no compiled kernels: {graph_kernels.why_not()}")
+    structure = SharedStructure(size, 4, 1)
+    wide = 3 * torch.randn(30, 5 + 3 * size + 1, generator=torch.Generator().manual_seed(size))
+    rows, pairs = wide[:, 5:], torch.randint(30, (200, 2), generator=torch.Generator().manual_seed(1))
+    compiled = structure.of_pairs(rows, pairs)
+    assert compiled.shape == (200, 6)
+    monkeypatch.setattr(graph_kernels, "library", lambda: None)
+    monkeypatch.setattr(sketches, "_PAIRS", 64)
+    torch.testing.assert_close(compiled, structure.of_pairs(rows, pairs), rtol=1e-5, atol=1e-5)
 
 
 class TestModels:

@@ -111,9 +111,9 @@ def test_dimensions_shrink_smoothly_with_the_nodes() -> None:
 
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_every_choice_has_its_reason(kind: str) -> None:
-    reasons = suggest(GRAPHS[kind](), 1000).reasons
+    reasons, size = suggest(GRAPHS[kind](), 1000).reasons, 128 if kind == "no features" else 64
     assert len(reasons) == (5 if kind == "no features" else 3)
-    assert any(reason.startswith("64-dimensional structural sketches: ") for reason in reasons)
+    assert any(reason.startswith(f"{size}-dimensional structural sketches: ") for reason in reasons)
     assert all(reason.strip() and "\n" not in reason for reason in reasons)
 
 
@@ -187,7 +187,7 @@ class TestManyLinks:
         few = GRAPHS["few features"]()
         assert suggest(few, 50_000).settings.encoder == ground(few, 50_000).settings.encoder
 
-    @pytest.mark.parametrize(("links", "batch", "epochs"), [(31_026, 2_069, 40), (1_000_000, 16_384, 10)])
+    @pytest.mark.parametrize(("links", "batch", "epochs"), [(31_026, 2_069, 34), (1_000_000, 16_384, 10)])
     def test_the_step_has_its_reason_once(self, links: int, batch: int, epochs: int) -> None:
         found = suggest(with_features(300), links)
         assert (found.settings.training.batch_size, found.settings.training.epochs) == (batch, epochs)
@@ -213,3 +213,10 @@ def test_large_tables_have_one_moment_per_row() -> None:
     graph = with_features(None)
     found = [suggest(graph, links).settings.training for links in (10_000, 1_000_000)]
     assert [(training.moments, training.averaging > 0) for training in found] == [("entries", True), ("rows", False)]
+
+
+def test_sketches_shrink_smoothly_with_the_nodes() -> None:
+    edges = planted_graph().edges
+    sizes = [1_000, 10_000, 14_000, 20_000, 40_000, 200_000]
+    found = [ground(Graph(ids=Ids.integers(count), edges=edges), 1000).settings.encoder.sketch_size for count in sizes]
+    assert found == [128, 128, 88, 64, 48, 32]

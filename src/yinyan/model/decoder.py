@@ -18,7 +18,6 @@ from yinyan.settings import DecoderSettings
 __all__ = ["DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "build_decoder"]
 
 _SHARED_HIDDEN = 64  # between what sketches say of a pair and what a decoder makes of it
-_SKETCHED = 8192  # pairs whose sketches are gathered at a time
 
 
 class Decoder(nn.Module):
@@ -61,10 +60,8 @@ class Decoder(nn.Module):
         """The same for (..., 2) places of (n, row) rows; no gradient passes the sketches, so that none is made."""
         if self.structure is None:
             return self(*_ends(y, pairs), generator)  # type: ignore[no-any-return]
-        with torch.no_grad():
-            blocks = pairs.reshape(-1, 2).split(_SKETCHED)
-            said = [self.structure.estimates(*_ends(y[:, self.size :], block)) for block in blocks]
-            estimates = torch.cat(said).unflatten(0, pairs.shape[:-1])
+        estimates = self.structure.of_pairs(y.detach()[:, self.size :], pairs.reshape(-1, 2))
+        estimates = estimates.unflatten(0, pairs.shape[:-1])
         return self.mapped_logits(*_ends(y[:, : self.size], pairs), generator, self.structure.layers(estimates))
 
     def of_block(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:

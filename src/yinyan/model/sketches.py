@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import EdgeStructure, SymmetricOperator, csr_product, inverse_or_zero
+from yinyan.native import graph_kernels
 from yinyan.randomness import hashed
 
 __all__ = ["DEGREE_OFFSET", "NUM_ESTIMATES", "GatedSketches", "SharedStructure", "Sketches"]
@@ -23,6 +24,7 @@ __all__ = ["DEGREE_OFFSET", "NUM_ESTIMATES", "GatedSketches", "SharedStructure",
 _SEED = 20_240_817  # of the signs: fixed, so that a stored sketch can be continued
 _BLOCKS = 3  # neighbours, neighbours that have few others, walks of two steps
 _ROWS = 65_536  # whose signs are made at a time
+_PAIRS = 8192  # whose sketches are gathered at a time
 
 NUM_ESTIMATES = 6  # of a pair: see `SharedStructure`
 # added to the logarithm of a degree that stands alone (F = 0): the product of two such columns is then nearly linear
@@ -164,6 +166,18 @@ class SharedStructure(nn.Module):
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """(..., 3F + 1) and (..., 3F + 1) to (..., width)."""
         return self.layers(self.estimates(first, second))  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def of_pairs(self, rows: Tensor, pairs: Tensor) -> Tensor:
+        """(p, 6) estimates of (p, 2) places of (n, 3F + 1) rows, by the compiled kernel where it can be."""
+        suited = rows.dtype == torch.float32 and rows.device.type == pairs.device.type == "cpu" and rows.stride(1) == 1
+        if suited and rows.shape[0] and graph_kernels.library() is not None:
+            return graph_kernels.estimate_pairs(rows, self.size, pairs)
+        found = []
+        for block in pairs.split(_PAIRS):
+            ends = rows.index_select(0, block.reshape(-1)).view(-1, 2, rows.shape[1])
+            found.append(self.estimates(ends[:, 0], ends[:, 1]))
+        return torch.cat(found)
 
     def estimates(self, first: Tensor, second: Tensor) -> Tensor:
         """(..., 6) estimates of the pairs."""

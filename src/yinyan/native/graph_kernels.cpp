@@ -2,6 +2,7 @@
 //
 // Every function works on a range [begin, end) of rows, so that the caller's threads need no lock, and the order of
 // each sum is the order of the stored entries: results do not depend on the number of threads.
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -265,7 +266,52 @@ void project(const typename Kind::Stored* x, const float* left, int64_t rank, in
 
 }  // namespace
 
+namespace {
+
+float sum_of(Lanes x) {
+  float total = 0;
+  for (int lane = 0; lane < kLanes; ++lane) total += x[lane];
+  return total;
+}
+
+float compressed(float count) { return std::copysign(std::log1p(std::fabs(count)), count); }
+
+// <a, b>, <c, d> + <e, f> and so on, of blocks of `size` floats: what two sketches share.
+void share(const float* a, const float* b, int64_t size, float* out) {
+  const float *near_a = a, *scarce_a = a + size, *far_a = a + 2 * size;
+  const float *near_b = b, *scarce_b = b + size, *far_b = b + 2 * size;
+  Lanes near = {}, scarce = {}, three = {}, four = {};
+  int64_t k = 0;
+  for (; k + kLanes <= size; k += kLanes) {
+    const Lanes na = Float32::load(near_a + k), nb = Float32::load(near_b + k);
+    const Lanes fa = Float32::load(far_a + k), fb = Float32::load(far_b + k);
+    near += na * nb;
+    scarce += Float32::load(scarce_a + k) * Float32::load(scarce_b + k);
+    three += na * fb + fa * nb;
+    four += fa * fb;
+  }
+  float counts[4] = {sum_of(near), sum_of(scarce), sum_of(three), sum_of(four)};
+  for (; k < size; ++k) {
+    counts[0] += near_a[k] * near_b[k];
+    counts[1] += scarce_a[k] * scarce_b[k];
+    counts[2] += near_a[k] * far_b[k] + far_a[k] * near_b[k];
+    counts[3] += far_a[k] * far_b[k];
+  }
+  for (int c = 0; c < 4; ++c) out[c] = compressed(counts[c]);
+  out[4] = a[3 * size] + b[3 * size];
+  out[5] = a[3 * size] * b[3 * size];
+}
+
+}  // namespace
+
 extern "C" {
+
+// (pairs, 6) estimates of the pairs [begin, end): rows hold three blocks of `size` floats and the degree.
+void estimate_pairs(const float* rows, int64_t stride, int64_t size, const int64_t* pairs, int64_t begin, int64_t end,
+                    float* out) {
+  for (int64_t p = begin; p < end; ++p)
+    share(rows + pairs[2 * p] * stride, rows + pairs[2 * p + 1] * stride, size, out + 6 * p);
+}
 
 void project_float32(const float* x, const float* left, int64_t rank, int64_t d, int64_t begin, int64_t end,
                      double* sums) {

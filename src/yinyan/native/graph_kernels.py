@@ -26,6 +26,7 @@ __all__ = [
     "draw_block_pairs",
     "draw_nodes",
     "drop",
+    "estimate_pairs",
     "layer",
     "library",
     "project",
@@ -280,6 +281,15 @@ def scaled_values(
     return values
 
 
+def estimate_pairs(rows: Tensor, size: int, pairs: Tensor) -> Tensor:
+    """(p, 6) what the sketches in (n, 3 size + 1) rows, perhaps columns of a wider matrix, estimate of (p, 2) pairs."""
+    pairs = pairs.contiguous()
+    found = torch.empty(pairs.shape[0], 6)
+    given = (_at(rows), rows.stride(0), size, _at(pairs))
+    run_ranges(_required().estimate_pairs, given, equal_parts(pairs.shape[0], 5 * size), found.data_ptr())
+    return found
+
+
 def why_not() -> str | None:
     """Why there are no compiled kernels; None where there are."""
     return _load()[1]
@@ -317,6 +327,7 @@ def _declare(built: ctypes.CDLL) -> None:
         getattr(built, f"layer_{name}").argtypes = (pointer, long, long, pointer)
         getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
     built.drop.argtypes = (pointer, pointer, ctypes.c_uint8, ctypes.c_float, long, long, pointer)
+    built.estimate_pairs.argtypes = (pointer, long, long, pointer, long, long, pointer)
     built.draw_nodes.argtypes = (ctypes.c_uint64, long, long, long, pointer)
     built.draw_block_pairs.argtypes = (
         ctypes.c_uint64, long, pointer, pointer, long, long, long, pointer, long, long, pointer

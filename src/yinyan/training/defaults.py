@@ -16,6 +16,7 @@ __all__ = ["Suggestion", "ground", "suggest"]
 
 _WIDE = 128  # feature columns from which they are taken to represent nodes
 _SIZES, _SKETCHES = (256, 128), (64, 32)  # dimensions of embeddings and of sketches: of small graphs, of large ones
+_MOST_SKETCHES = 128  # of graphs of 10,000 nodes and fewer without features
 _SMALL = 20_000  # nodes from which on dimensions shrink, to save memory: as this power of the nodes
 _SHRINKING = 0.3
 _ORDERED_FROM = 50_000  # nodes: a wider matrix than the second cache holds
@@ -26,7 +27,7 @@ _MOST_EPOCHS, _FEWEST_EPOCHS = 70, 10
 _GROUND_STEPS, _GROUND_EPOCHS = 450, (150, 20)  # of the peers, whose settings were chosen with these
 _RATE = 0.009  # that learns in so many steps what .004 learns in twice as many
 _MANY = 10_000  # training links: between Cora's and Pubmed's, whose best settings differ
-_MANY_PARTS, _MANY_EPOCHS = 15, 40  # of such a graph
+_MANY_PARTS, _MANY_EPOCHS = 15, 34  # of such a graph
 _BARE_PARTS = 12  # of a graph without features, unless parts get too small
 _BARE_STEPS, _BARE_GROWTH = (240, 480), 0.4  # from so many to so many, as this power of the training links
 _FEW = 2_000  # training links up to which the fewest steps do
@@ -195,7 +196,8 @@ def ground(graph: Graph, num_targets: int) -> Suggestion:
             "learned as well"
         )
 
-    encoder |= {"sketch_size": _dimensions(graph.num_nodes, _SKETCHES)}
+    bare = graph.features is None
+    encoder |= {"sketch_size": _sketches(graph.num_nodes) if bare else _dimensions(graph.num_nodes, _SKETCHES)}
     reasons.append(f"{encoder['sketch_size']}-dimensional structural sketches: estimates of common neighbours")
     size = _dimensions(graph.num_nodes, _SIZES)
     if size < _SIZES[0]:
@@ -220,6 +222,13 @@ def _dimensions(num_nodes: int, bounds: tuple[int, int]) -> int:
     unit = most // 8
     wanted: float = most * min(1.0, (_SMALL / max(1, num_nodes)) ** _SHRINKING)
     return max(least, unit * round(wanted / unit))
+
+
+def _sketches(num_nodes: int) -> int:
+    """Dimensions of sketches without features: their noise is what the head of a list suffers from, and on small graphs
+    more of them cost little."""
+    wanted = _SKETCHES[0] * _SMALL / max(1, num_nodes)
+    return max(_dimensions(num_nodes, _SKETCHES), min(_MOST_SKETCHES, 8 * round(wanted / 8)))
 
 
 def _describes(graph: Graph) -> bool:
