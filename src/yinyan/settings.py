@@ -189,7 +189,7 @@ class TrainingSettings(_Checked):
     clip_norm: float = _option(1.0, "maximum gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else
     # a table of millions of rows has no memory to spare for a number of each kind per entry
     moments: Literal["entries", "rows"] = _option(
-        "entries", "second moments of Adam for learned embeddings: per entry, or per row to save memory"
+        "entries", "gradient variances of Adam for learned embeddings: per entry, or per row to save memory"
     )
     # smooths the choice of the best epoch
     averaging: float = _option(
