@@ -709,8 +709,10 @@ struct Lists {
   const int64_t* starts;   // (cells + 1,) in groups
   const uint8_t* is_stale; // (rows,) or none: rows that are passed over
   int64_t columns;         // a multiple of 4
-  const int64_t* left_out; // rows that a query passes over, sorted, one query's after the other's
+  const int64_t* left_out; // rows that a query passes over, one query's after the other's
   const int64_t* ends;     // (queries + 1,) where they begin and end
+  const int64_t* met;      // (queries, num_met) more of them; -1 is none
+  int64_t num_met;
 };
 
 }  // extern "C"
@@ -750,6 +752,31 @@ inline void products(const uint8_t* codes, int64_t columns, const int8_t* coarse
   for (int g = 0; g < Groups; ++g) out[g] = 128 * large[g] + small[g];
 }
 
+// rows that one query passes over: a hash table, filled anew for each
+class PassedOver {
+ public:
+  void fill(const Lists& lists, int64_t query) {
+    const int64_t first = lists.ends[query], last = lists.ends[query + 1];
+    size_t size = 16;
+    while (size < 2 * (size_t)(last - first + lists.num_met)) size *= 2;
+    places_.assign(size, -1);
+    for (int64_t i = first; i < last; ++i) insert((int32_t)lists.left_out[i]);
+    const int64_t* met = lists.met + query * lists.num_met;
+    for (int64_t i = 0; i < lists.num_met; ++i)
+      if (met[i] >= 0) insert((int32_t)met[i]);
+  }
+  bool holds(int32_t row) const { return places_[place_of(row)] == row; }
+
+ private:
+  size_t place_of(int32_t row) const {  // where the row stands, or the free place where it would
+    size_t place = (uint32_t)row * 2654435769u & (places_.size() - 1);
+    while (places_[place] >= 0 && places_[place] != row) place = (place + 1) & (places_.size() - 1);
+    return place;
+  }
+  void insert(int32_t row) { places_[place_of(row)] = row; }
+  std::vector<int32_t> places_;
+};
+
 bool any_above(Ints sums, int32_t bar) {
 #ifdef __AVX512F__
   return _mm512_cmpgt_epi32_mask((__m512i)sums, _mm512_set1_epi32(bar));
@@ -770,12 +797,14 @@ void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells,
                 int64_t begin, int64_t end, int64_t* found) {
   const int64_t room = 4 * count + kGroup;
   std::vector<std::pair<int32_t, int32_t>> best(room);
+  PassedOver passed;
   const auto above = [](const auto& a, const auto& b) {
     return a.first > b.first || (a.first == b.first && a.second < b.second);
   };
   for (int64_t q = begin; q < end; ++q) {
     const int8_t* coarse = queries + 2 * q * lists->columns;
     const int8_t* fine = coarse + lists->columns;
+    passed.fill(*lists, q);
     int64_t size = 0;
     int32_t bar = INT32_MIN;
     for (int64_t p = 0; p < probes; ++p) {
@@ -800,8 +829,7 @@ void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells,
         const int32_t* rows = lists->rows + g * kGroup;
         for (int r = 0; r < kGroup; ++r) {
           if (here[r] <= bar || rows[r] < 0 || (lists->is_stale && lists->is_stale[rows[r]])) continue;
-          if (std::binary_search(lists->left_out + lists->ends[q], lists->left_out + lists->ends[q + 1], rows[r]))
-            continue;
+          if (passed.holds(rows[r])) continue;
           best[size++] = {here[r], rows[r]};
         }
         if (size + kGroup > room) {

@@ -57,7 +57,7 @@ class _Lists(ctypes.Structure):
     _fields_ = (
         ("codes", ctypes.c_void_p), ("rows", ctypes.c_void_p), ("starts", ctypes.c_void_p),
         ("is_stale", ctypes.c_void_p), ("columns", ctypes.c_int64), ("left_out", ctypes.c_void_p),
-        ("ends", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p), ("met", ctypes.c_void_p), ("num_met", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -192,16 +192,19 @@ def scan_lists(
     count: int,
     left_out: Rows,
     ends: Rows,
+    met: Rows,
 ) -> Rows:
     """(queries, count) rows of the largest products with (queries, 2, columns) digits within (queries, ·) cells.
 
-    In no order, and -1 where there are fewer. Query q passes over the sorted rows left_out[ends[q] : ends[q + 1]].
+    In no order, and -1 where there are fewer. Query q passes over the rows left_out[ends[q] : ends[q + 1]], and over
+    the q-th of (queries, ·) `met`.
     """
     columns = queries.shape[2]
     stale = None if is_stale is None else is_stale.ctypes.data
     task = _Lists(
-        codes.ctypes.data, rows.ctypes.data, starts.ctypes.data, stale, columns, left_out.ctypes.data, ends.ctypes.data
-    )
+        codes.ctypes.data, rows.ctypes.data, starts.ctypes.data, stale, columns, left_out.ctypes.data, ends.ctypes.data,
+        met.ctypes.data, met.shape[1],
+    )  # fmt: skip
     found = np.empty((len(queries), count), dtype=np.int64)
     given = (ctypes.byref(task), queries.ctypes.data, cells.ctypes.data, cells.shape[1], count)
     run_ranges(_required().scan_lists, given, _parts(len(queries)), found.ctypes.data)
