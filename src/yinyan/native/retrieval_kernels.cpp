@@ -874,6 +874,88 @@ void keep_best(const int64_t* rows, const float* scores, int64_t count, int64_t 
   }
 }
 
+}  // extern "C"
+
+namespace {
+
+// The best of one source so far, with those that rounding might lift above them.
+struct Best {
+  std::vector<std::pair<float, int64_t>> kept;  // scores and rows
+  float bar = -INFINITY;
+  float scale;            // the largest score's size
+  size_t room;            // of `kept`: beyond, it is tightened
+  int64_t not_a_number = -1;
+
+  void tighten(int64_t k, float tolerance) {
+    if ((int64_t)kept.size() > k) {
+      for (const auto& each : kept) scale = std::max(scale, std::fabs(each.first));
+      const auto larger = [](const auto& a, const auto& b) { return a.first > b.first; };
+      std::nth_element(kept.begin(), kept.begin() + k - 1, kept.end(), larger);
+      bar = kept[k - 1].first - tolerance * scale;
+      const auto out = [&](const auto& each) { return each.first < bar; };
+      kept.erase(std::remove_if(kept.begin() + k, kept.end(), out), kept.end());
+    }
+    room = std::max<size_t>(4 * k + 1024, 2 * kept.size());  // many equal ones all stay
+  }
+};
+
+struct Collector {
+  int64_t k;
+  float tolerance;
+  std::vector<Best> sources;
+  std::vector<int64_t> left_out, ends;  // sorted rows that a source passes over, one source's after the other's
+};
+
+}  // namespace
+
+extern "C" {
+
+Collector* new_collector(int64_t sources, int64_t k, float tolerance, float scale, const int64_t* left_out,
+                         const int64_t* ends) {
+  const size_t room = 4 * k + 1024;
+  return new Collector{k, tolerance, std::vector<Best>(sources, Best{{}, -INFINITY, scale, room, -1}),
+                       {left_out, left_out + ends[sources]}, {ends, ends + sources + 1}};
+}
+
+void free_collector(Collector* collector) { delete collector; }
+
+// Scores of `count` rows for the sources begin..end; scores are (sources, count), and `rows` their numbers.
+void collect(Collector* collector, const float* scores, const int64_t* rows, int64_t count, int64_t begin, int64_t end) {
+  for (int64_t source = begin; source < end; ++source) {
+    Best& best = collector->sources[source];
+    const float* mine = scores + source * count;
+    const int64_t *out = collector->left_out.data() + collector->ends[source],
+                  *last_out = collector->left_out.data() + collector->ends[source + 1];
+    for (int64_t first = 0; first < count; first += 64) {
+      const int64_t last = std::min(count, first + 64);
+      int any = 0;
+      for (int64_t i = first; i < last; ++i) any |= !(mine[i] < best.bar);
+      if (!any) continue;
+      for (int64_t i = first; i < last; ++i) {
+        if (mine[i] < best.bar || mine[i] == -INFINITY || std::binary_search(out, last_out, rows[i])) continue;
+        if (mine[i] != mine[i])
+          best.not_a_number = rows[i];
+        else
+          best.kept.push_back({mine[i], rows[i]});
+      }
+      if (best.kept.size() > best.room) best.tighten(collector->k, collector->tolerance);
+    }
+  }
+}
+
+// how many rows are kept for a source; -1 - row if the score of a row is not a number
+int64_t num_collected(Collector* collector, int64_t source) {
+  Best& best = collector->sources[source];
+  if (best.not_a_number >= 0) return -1 - best.not_a_number;
+  best.tighten(collector->k, collector->tolerance);
+  return best.kept.size();
+}
+
+// the rows that are kept for a source, in no order
+void collected(const Collector* collector, int64_t source, int64_t* rows) {
+  for (const auto& each : collector->sources[source].kept) *rows++ = each.second;
+}
+
 // Places of the scores that reach a bar, and of NaN; returns how many.
 int64_t select_above(const float* scores, int64_t count, float bar, int64_t* places) {
   int64_t found = 0;

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from yinyan.native.ranges import run_all, run_ranges, split_evenly
 
 __all__ = [
     "GROUP",
+    "Collector",
     "FoldedDecoder",
     "RoundedDecoder",
     "RoundedRows",
@@ -35,6 +38,7 @@ __all__ = [
 GROUP = 16  # rows of a list that stand together
 _SOURCE = Path(__file__).with_name("retrieval_kernels.cpp")
 _WORK = 1 << 20  # multiplications worth a thread's while
+_COLLECTED = 32  # sources of a block that are worth a thread's while
 _PARTS = 64  # at most, so that threads that finish early find more to do
 
 Rows = NDArray[np.int64]
@@ -211,6 +215,40 @@ def scan_lists(
     return found
 
 
+class Collector:
+    """The best rows of several sources, whose scores come block by block, and those within a tolerance of them."""
+
+    def __init__(self, k: int, left_out: Sequence[Rows], tolerance: float, scale: float) -> None:
+        built, ends = _required(), np.cumsum([0, *(out.size for out in left_out)], dtype=np.int64)
+        joined = np.concatenate([*left_out, np.empty(0, np.int64)])
+        given = (len(left_out), k, tolerance, scale, joined.ctypes.data, ends.ctypes.data)
+        self._number, self._at = len(left_out), built.new_collector(*given)
+        weakref.finalize(self, built.free_collector, self._at)
+
+    def add(self, scores: Scores, rows: Rows) -> None:
+        """(sources, count) scores of so many rows."""
+        given = (self._at, scores.ctypes.data, rows.ctypes.data, rows.size)
+        function = _required().collect
+        run_all(
+            [functools.partial(function, *given, b, e) for b, e in _parts(self._number, 2 * torch.get_num_threads())]
+        )
+
+    def rows(self) -> list[Rows]:
+        """The rows of each source that may be among the best, in order.
+
+        Raises FloatingPointError with a row whose score is not a number.
+        """
+        built, found = _required(), list[Rows]()
+        for source in range(self._number):
+            count = built.num_collected(self._at, source)
+            if count < 0:
+                raise FloatingPointError(-1 - count)
+            found.append(np.empty(count, dtype=np.int64))
+            built.collected(self._at, source, found[-1].ctypes.data)
+            found[-1].sort()
+        return found
+
+
 def dot_candidates(y: Tensor, queries: Tensor, bias: float, rows: Rows) -> Scores:
     """(sources, count) products of a query each with so many rows of y, plus the bias; -1 scores -inf."""
     out, queries = np.empty(rows.shape, dtype=np.float32), queries.contiguous()
@@ -286,6 +324,13 @@ def _load() -> ctypes.CDLL | None:
     built.select_above.argtypes = (pointer, long, ctypes.c_float, pointer)
     built.select_above.restype = long
     built.bound_targets.argtypes = (pointer, pointer, long, long, pointer)
+    built.new_collector.argtypes = (long, long, ctypes.c_float, ctypes.c_float, pointer, pointer)
+    built.new_collector.restype = pointer
+    built.free_collector.argtypes = (pointer,)
+    built.collect.argtypes = (pointer, pointer, pointer, long, long, long)
+    built.num_collected.argtypes = (pointer, long)
+    built.num_collected.restype = long
+    built.collected.argtypes = (pointer, long, pointer)
     built.screens_quickly.restype = ctypes.c_int32
     built.panel_width.restype = built.group_size.restype = ctypes.c_int32
     return built if built.group_size() == GROUP else None
