@@ -363,15 +363,14 @@ class TestRanking:
             others = [b for b in range(graph.num_nodes) if b != a and (a, b) not in known and (b, a) not in known]
             best = sorted(others, key=lambda b: -table[a, b])[:3]
             found += sum((a, b) in hidden for b in best)
-        assert ranking.recall(lambda pairs: table[pairs[:, 0], pairs[:, 1]], split) == pytest.approx(
-            found / len(hidden)
-        )
+        outcome = Outcome(lambda pairs: table[pairs[:, 0], pairs[:, 1]])
+        assert ranking.recall(outcome, split) == pytest.approx(found / len(hidden))
         assert {(int(a), int(b)) for a, b in ranking.held_out(split)} == hidden
 
     def test_equal_scores_find_nothing(self, graph: Graph) -> None:
         split = make_split(graph, "clean", 0)
-        assert Ranking(k=3).recall(lambda pairs: np.zeros(len(pairs)), split) == 0
-        assert Ranking(k=graph.num_nodes).recall(lambda pairs: np.zeros(len(pairs)), split) == 1
+        assert Ranking(k=3).recall(Outcome(lambda pairs: np.zeros(len(pairs))), split) == 0
+        assert Ranking(k=graph.num_nodes).recall(Outcome(lambda pairs: np.zeros(len(pairs))), split) == 1
 
     def test_the_seed_draws_the_nodes(self, graph: Graph) -> None:
         split = make_split(graph, "clean", 0)
@@ -385,13 +384,42 @@ class TestRanking:
         table = {"user": [f"u{u}" for u, _ in rows], "item": [f"i{i}" for _, i in rows]}
         split = make_split(Graph.from_table(table, bipartite=True), "clean", 0)
         assert np.array_equal(np.sort(Ranking().held_out(split), axis=0), np.sort(split.test_targets, axis=0))
-        assert Ranking(k=8).recall(lambda pairs: np.zeros(len(pairs)), split) == 1  # eight items at most
+        assert Ranking(k=8).recall(Outcome(lambda pairs: np.zeros(len(pairs))), split) == 1  # eight items at most
+
+    @pytest.mark.parametrize("k", [1, 10])
+    def test_lists_of_the_best_give_the_figures_of_all_pairs(self, graph: Graph, model: LinkPredictor, k: int) -> None:
+        split, ranking = make_split(graph, "clean", 0), Ranking(k=k)
+        fitted = LinkPredictor(**model.get_params(deep=False)).fit(graph, split=split)
+        asked: list[int] = []
+        best = contract.best_of(fitted.fitted_.model, fitted.fitted_.embeddings)
+
+        def counted(sources: Any, *rest: Any) -> Any:
+            asked.extend(sources)
+            return best(sources, *rest)  # type: ignore[misc]
+
+        by_lists = ranking.recall(Outcome(fitted.score_rows, best=counted), split)
+        assert by_lists == pytest.approx(ranking.recall(Outcome(fitted.score_rows), split), abs=1e-12)
+        assert asked == sorted(set(ranking.held_out(split)[:, 0]))
+
+    def test_ours_is_ranked_without_scoring_all_pairs(
+        self, graph: Graph, model: LinkPredictor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        scored: list[int] = []
+        score_rows = LinkPredictor.score_rows
+
+        def counted(self: LinkPredictor, pairs: Any) -> Any:
+            scored.append(len(pairs))
+            return score_rows(self, pairs)
+
+        monkeypatch.setattr(LinkPredictor, "score_rows", counted)
+        evaluate_seed(graph, protocol="clean", seed=0, peers=(), model=model, ranking=Ranking(k=3))
+        assert sum(scored) < 4 * graph.num_edges < graph.num_nodes**2
 
     def test_ours_and_every_peer_are_measured_alike(self, graph: Graph, model: LinkPredictor) -> None:
         result = evaluate_seed(graph, protocol="clean", seed=0, peers=("cn", "mlp"), model=model, ranking=Ranking(k=3))
         assert list(result.found) == ["yinyan", "cn", "mlp"]
         assert result.model is not None and result.split is not None
-        assert result.found["yinyan"] == Ranking(k=3).recall(result.model.score_rows, result.split)
+        assert result.found["yinyan"] == Ranking(k=3).recall(Outcome(result.model.score_rows), result.split)
         twice = Evaluation("graph", "clean", (result, replace(result, found={**result.found, "cn": 1.0})))
         assert twice.found()["cn"] == pytest.approx((result.found["cn"] + 1) / 2)
         assert evaluate_seed(graph, protocol="clean", seed=0, peers=(), model=model).found == {}

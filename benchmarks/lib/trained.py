@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -24,6 +25,7 @@ from yinyan.model.encoder import Encoder
 from yinyan.model.inference import embed_all
 from yinyan.model.messages import MessageGraph
 from yinyan.settings import Settings
+from yinyan.training.defaults import suggest
 from yinyan.training.node_order import local_order
 
 SIZE = 128  # dimensions, and width of the decoder
@@ -66,6 +68,19 @@ def settings_of(
     )
 
 
+def default_settings(num_nodes: int, epochs: int) -> Settings:
+    """What yinyan suggests for a graph of so many nodes with these features; the steps are those of few nodes."""
+    learned_on = min(num_nodes, LEARNED_ON)
+
+    def suggested(count: int) -> Settings:
+        graph = Graph.from_arrays(np.array([[0, 1]]), num_nodes=count, features=np.zeros((count, SIZE), np.float32))
+        return suggest(graph, _num_links(count) * 9 // 10).settings
+
+    few = suggested(learned_on).training
+    steps = {"epochs": epochs, "batch_size": few.batch_size, "node_order": "given", "evaluate_every": 1}
+    return suggested(num_nodes).updated({"training": steps})
+
+
 def trained(
     num_nodes: int,
     kind: str,
@@ -75,10 +90,17 @@ def trained(
     sketch_size: int = 0,
     decoder: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """A model with a decoder of `kind`, perhaps with other settings of it, and the embeddings of a graph."""
+    """A model with a decoder of `kind`, perhaps with other settings of it, and the embeddings of a graph.
+
+    The kind 'default' takes every setting that yinyan suggests.
+    """
     cache.mkdir(parents=True, exist_ok=True)
     learned_on = min(num_nodes, LEARNED_ON)
-    settings = settings_of(kind, _num_links(learned_on), epochs, sketch_size, decoder)
+    if kind == "default":
+        settings = default_settings(num_nodes, epochs)
+        sketch_size = settings.encoder.sketch_size
+    else:
+        settings = settings_of(kind, _num_links(learned_on), epochs, sketch_size, decoder)
     mark = _digest(settings)
     file = cache / f"trained-{kind}-{num_nodes}-{mark}.safetensors"
     if not file.exists():
@@ -91,7 +113,8 @@ def trained(
         own = {name: value for name, value in weights.items() if name.startswith("decoder.")}
         save_file({"embeddings": y, "pairs": graph.pairs.contiguous(), **own}, file)
     kept = load_file(file)
-    scores = build_decoder(settings.decoder, SIZE, directed=False, sketch_size=sketch_size)
+    size = settings.encoder.hidden_size
+    scores = build_decoder(settings.decoder, size, directed=False, sketch_size=sketch_size)
     scores.load_state_dict(_under("decoder.", kept))
     return Trained(scores.eval(), kept["embeddings"], kept["pairs"])
 
@@ -107,6 +130,11 @@ def _digest(settings: Settings) -> str:
 
 def _num_links(num_nodes: int) -> int:
     return num_nodes * DEGREE // 2
+
+
+def links_of(num_nodes: int) -> NDArray[np.int64]:
+    """(m, 2) links of the graph of so many nodes, without its features."""
+    return _graph(num_nodes)[0].pairs.numpy()
 
 
 def _graph(num_nodes: int) -> tuple[Synthetic, Tensor]:

@@ -46,3 +46,26 @@ def test_lists_hold_every_row_once_and_find_the_largest_products(columns: int) -
         assert not stale[found[place]].any() and not np.isin(found[place], [1, 2, 3]).any()
     few = lists.search(queries, 1, 1000, None, out)
     assert ((few >= 0).sum(1) < 1000).all() and ((few >= 0).sum(1) > 0).all()
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_rows_met_before_are_passed_over_and_more_cells_looked_into(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+    y = clustered_rows(1000, 8)
+    lists = Lists.build(y, 13, 0)
+    queries, nobody = torch.randn(3, 8, generator=torch.Generator().manual_seed(0)), [np.empty(0, np.int64)] * 3
+    first = lists.search(queries, 4, 30, None, nobody)
+    again = lists.search(queries, 4, 30, None, nobody, first)
+    for place in range(3):
+        both = np.concatenate([first[place], again[place]])
+        both = both[both >= 0]
+        assert np.unique(both).size == both.size, "every row once"
+    far = np.array([[int(np.flatnonzero(lists.cell_of == cell)[0])] for cell in (0, 5, 12)])
+    one, more = (lists.search(queries, 1, 1000, None, nobody, None, near) for near in (None, far))
+    for place, cell in enumerate((0, 5, 12)):
+        there = np.flatnonzero(lists.cell_of == cell)
+        found = more[place][more[place] >= 0]
+        assert np.isin(there, found).all() and np.unique(found).size == found.size
+        assert np.isin(one[place], more[place]).all()

@@ -104,3 +104,47 @@ def test_a_score_that_is_no_number_is_refused() -> None:
             continue
         with pytest.raises(InputError, match="the score of row 9 is not a number"):
             ExactSearch(decoder).top_k(rows, np.array([1]), 3)
+
+
+class TestDotsTogether:
+    """Exact search of a dot decoder for several sources: matrix products, of which a kernel keeps the best."""
+
+    decoder = build_decoder(DecoderSettings(kind="dot"), 8, directed=False).requires_grad_(False)
+    y = torch.randn(9000, 8, generator=torch.Generator().manual_seed(5))
+    sources = np.random.default_rng(0).choice(9000, 300, replace=False)  # more than one product has
+
+    @pytest.mark.parametrize("k", [1, 40])
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_equal_brute_force(self, k: int, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+        scores = self.decoder.of_block(self.y[self.sources], self.y)
+        found = ExactSearch(self.decoder).top_k(Snapshot.of(self.y), self.sources, k, lambda row: np.array([0, 7, row]))
+        for place, source in enumerate(self.sources.tolist()):
+            scores[place, [0, 7, source]] = -torch.inf
+            wanted = scores[place].topk(k)
+            assert np.array_equal(found[place].rows, wanted.indices.numpy())
+            np.testing.assert_allclose(found[place].scores, wanted.values.numpy(), rtol=1e-5, atol=1e-5)
+
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_changed_rows_and_a_pool(self, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+        rows = Snapshot.of(self.y).updated([5, 9000], torch.full((2, 8), 9.0)).without([11])
+        pool = np.arange(0, 9001, 5)
+        search, some = ExactSearch(self.decoder), self.sources[self.sources != 11][:20]
+        together = search.top_k(rows, some, 12, None, pool)
+        for source, top in zip(some, together, strict=True):
+            (alone,) = ExactSearch(self.decoder).top_k(rows, np.array([source]), 12, None, pool)
+            assert np.array_equal(top.rows, alone.rows) and np.isin(top.rows, pool).all()
+            np.testing.assert_allclose(top.scores, alone.scores, rtol=1e-5, atol=1e-5)
+
+    def test_fewer_than_k_are_fewer(self) -> None:
+        found = ExactSearch(self.decoder).top_k(Snapshot.of(self.y[:6]), np.array([0, 3]), 50)
+        assert [sorted(top.rows.tolist()) for top in found] == [[1, 2, 3, 4, 5], [0, 1, 2, 4, 5]]
+
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_a_score_that_is_no_number_is_refused(self, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+        y = self.y.clone()
+        y[5000] = torch.nan
+        with pytest.raises(InputError, match="the score of row 5,000 is not a number"):
+            ExactSearch(self.decoder).top_k(Snapshot.of(y, check=False), np.array([1, 2]), 3)

@@ -709,8 +709,10 @@ struct Lists {
   const int64_t* starts;   // (cells + 1,) in groups
   const uint8_t* is_stale; // (rows,) or none: rows that are passed over
   int64_t columns;         // a multiple of 4
-  const int64_t* left_out; // rows that a query passes over, sorted, one query's after the other's
+  const int64_t* left_out; // rows that a query passes over, one query's after the other's
   const int64_t* ends;     // (queries + 1,) where they begin and end
+  const int64_t* met;      // (queries, num_met) more of them; -1 is none
+  int64_t num_met;
 };
 
 }  // extern "C"
@@ -750,6 +752,31 @@ inline void products(const uint8_t* codes, int64_t columns, const int8_t* coarse
   for (int g = 0; g < Groups; ++g) out[g] = 128 * large[g] + small[g];
 }
 
+// rows that one query passes over: a hash table, filled anew for each
+class PassedOver {
+ public:
+  void fill(const Lists& lists, int64_t query) {
+    const int64_t first = lists.ends[query], last = lists.ends[query + 1];
+    size_t size = 16;
+    while (size < 2 * (size_t)(last - first + lists.num_met)) size *= 2;
+    places_.assign(size, -1);
+    for (int64_t i = first; i < last; ++i) insert((int32_t)lists.left_out[i]);
+    const int64_t* met = lists.met + query * lists.num_met;
+    for (int64_t i = 0; i < lists.num_met; ++i)
+      if (met[i] >= 0) insert((int32_t)met[i]);
+  }
+  bool holds(int32_t row) const { return places_[place_of(row)] == row; }
+
+ private:
+  size_t place_of(int32_t row) const {  // where the row stands, or the free place where it would
+    size_t place = (uint32_t)row * 2654435769u & (places_.size() - 1);
+    while (places_[place] >= 0 && places_[place] != row) place = (place + 1) & (places_.size() - 1);
+    return place;
+  }
+  void insert(int32_t row) { places_[place_of(row)] = row; }
+  std::vector<int32_t> places_;
+};
+
 bool any_above(Ints sums, int32_t bar) {
 #ifdef __AVX512F__
   return _mm512_cmpgt_epi32_mask((__m512i)sums, _mm512_set1_epi32(bar));
@@ -770,12 +797,14 @@ void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells,
                 int64_t begin, int64_t end, int64_t* found) {
   const int64_t room = 4 * count + kGroup;
   std::vector<std::pair<int32_t, int32_t>> best(room);
+  PassedOver passed;
   const auto above = [](const auto& a, const auto& b) {
     return a.first > b.first || (a.first == b.first && a.second < b.second);
   };
   for (int64_t q = begin; q < end; ++q) {
     const int8_t* coarse = queries + 2 * q * lists->columns;
     const int8_t* fine = coarse + lists->columns;
+    passed.fill(*lists, q);
     int64_t size = 0;
     int32_t bar = INT32_MIN;
     for (int64_t p = 0; p < probes; ++p) {
@@ -800,8 +829,7 @@ void scan_lists(const Lists* lists, const int8_t* queries, const int32_t* cells,
         const int32_t* rows = lists->rows + g * kGroup;
         for (int r = 0; r < kGroup; ++r) {
           if (here[r] <= bar || rows[r] < 0 || (lists->is_stale && lists->is_stale[rows[r]])) continue;
-          if (std::binary_search(lists->left_out + lists->ends[q], lists->left_out + lists->ends[q + 1], rows[r]))
-            continue;
+          if (passed.holds(rows[r])) continue;
           best[size++] = {here[r], rows[r]};
         }
         if (size + kGroup > room) {
@@ -844,6 +872,88 @@ void keep_best(const int64_t* rows, const float* scores, int64_t count, int64_t 
       break;
     }
   }
+}
+
+}  // extern "C"
+
+namespace {
+
+// The best of one source so far, with those that rounding might lift above them.
+struct Best {
+  std::vector<std::pair<float, int64_t>> kept;  // scores and rows
+  float bar = -INFINITY;
+  float scale;            // the largest score's size
+  size_t room;            // of `kept`: beyond, it is tightened
+  int64_t not_a_number = -1;
+
+  void tighten(int64_t k, float tolerance) {
+    if ((int64_t)kept.size() > k) {
+      for (const auto& each : kept) scale = std::max(scale, std::fabs(each.first));
+      const auto larger = [](const auto& a, const auto& b) { return a.first > b.first; };
+      std::nth_element(kept.begin(), kept.begin() + k - 1, kept.end(), larger);
+      bar = kept[k - 1].first - tolerance * scale;
+      const auto out = [&](const auto& each) { return each.first < bar; };
+      kept.erase(std::remove_if(kept.begin() + k, kept.end(), out), kept.end());
+    }
+    room = std::max<size_t>(4 * k + 1024, 2 * kept.size());  // many equal ones all stay
+  }
+};
+
+struct Collector {
+  int64_t k;
+  float tolerance;
+  std::vector<Best> sources;
+  std::vector<int64_t> left_out, ends;  // sorted rows that a source passes over, one source's after the other's
+};
+
+}  // namespace
+
+extern "C" {
+
+Collector* new_collector(int64_t sources, int64_t k, float tolerance, float scale, const int64_t* left_out,
+                         const int64_t* ends) {
+  const size_t room = 4 * k + 1024;
+  return new Collector{k, tolerance, std::vector<Best>(sources, Best{{}, -INFINITY, scale, room, -1}),
+                       {left_out, left_out + ends[sources]}, {ends, ends + sources + 1}};
+}
+
+void free_collector(Collector* collector) { delete collector; }
+
+// Scores of `count` rows for the sources begin..end; scores are (sources, count), and `rows` their numbers.
+void collect(Collector* collector, const float* scores, const int64_t* rows, int64_t count, int64_t begin, int64_t end) {
+  for (int64_t source = begin; source < end; ++source) {
+    Best& best = collector->sources[source];
+    const float* mine = scores + source * count;
+    const int64_t *out = collector->left_out.data() + collector->ends[source],
+                  *last_out = collector->left_out.data() + collector->ends[source + 1];
+    for (int64_t first = 0; first < count; first += 64) {
+      const int64_t last = std::min(count, first + 64);
+      int any = 0;
+      for (int64_t i = first; i < last; ++i) any |= !(mine[i] < best.bar);
+      if (!any) continue;
+      for (int64_t i = first; i < last; ++i) {
+        if (mine[i] < best.bar || mine[i] == -INFINITY || std::binary_search(out, last_out, rows[i])) continue;
+        if (mine[i] != mine[i])
+          best.not_a_number = rows[i];
+        else
+          best.kept.push_back({mine[i], rows[i]});
+      }
+      if (best.kept.size() > best.room) best.tighten(collector->k, collector->tolerance);
+    }
+  }
+}
+
+// how many rows are kept for a source; -1 - row if the score of a row is not a number
+int64_t num_collected(Collector* collector, int64_t source) {
+  Best& best = collector->sources[source];
+  if (best.not_a_number >= 0) return -1 - best.not_a_number;
+  best.tighten(collector->k, collector->tolerance);
+  return best.kept.size();
+}
+
+// the rows that are kept for a source, in no order
+void collected(const Collector* collector, int64_t source, int64_t* rows) {
+  for (const auto& each : collector->sources[source].kept) *rows++ = each.second;
 }
 
 // Places of the scores that reach a bar, and of NaN; returns how many.

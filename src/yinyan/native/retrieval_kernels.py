@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +20,7 @@ from yinyan.native.ranges import run_all, run_ranges, split_evenly
 
 __all__ = [
     "GROUP",
+    "Collector",
     "FoldedDecoder",
     "RoundedDecoder",
     "RoundedRows",
@@ -35,6 +38,7 @@ __all__ = [
 GROUP = 16  # rows of a list that stand together
 _SOURCE = Path(__file__).with_name("retrieval_kernels.cpp")
 _WORK = 1 << 20  # multiplications worth a thread's while
+_COLLECTED = 32  # sources of a block that are worth a thread's while
 _PARTS = 64  # at most, so that threads that finish early find more to do
 
 Rows = NDArray[np.int64]
@@ -57,7 +61,7 @@ class _Lists(ctypes.Structure):
     _fields_ = (
         ("codes", ctypes.c_void_p), ("rows", ctypes.c_void_p), ("starts", ctypes.c_void_p),
         ("is_stale", ctypes.c_void_p), ("columns", ctypes.c_int64), ("left_out", ctypes.c_void_p),
-        ("ends", ctypes.c_void_p),
+        ("ends", ctypes.c_void_p), ("met", ctypes.c_void_p), ("num_met", ctypes.c_int64),
     )  # fmt: skip
 
 
@@ -192,20 +196,57 @@ def scan_lists(
     count: int,
     left_out: Rows,
     ends: Rows,
+    met: Rows,
 ) -> Rows:
     """(queries, count) rows of the largest products with (queries, 2, columns) digits within (queries, ·) cells.
 
-    In no order, and -1 where there are fewer. Query q passes over the sorted rows left_out[ends[q] : ends[q + 1]].
+    In no order, and -1 where there are fewer. Query q passes over the rows left_out[ends[q] : ends[q + 1]], and over
+    the q-th of (queries, ·) `met`.
     """
     columns = queries.shape[2]
     stale = None if is_stale is None else is_stale.ctypes.data
     task = _Lists(
-        codes.ctypes.data, rows.ctypes.data, starts.ctypes.data, stale, columns, left_out.ctypes.data, ends.ctypes.data
-    )
+        codes.ctypes.data, rows.ctypes.data, starts.ctypes.data, stale, columns, left_out.ctypes.data, ends.ctypes.data,
+        met.ctypes.data, met.shape[1],
+    )  # fmt: skip
     found = np.empty((len(queries), count), dtype=np.int64)
     given = (ctypes.byref(task), queries.ctypes.data, cells.ctypes.data, cells.shape[1], count)
     run_ranges(_required().scan_lists, given, _parts(len(queries)), found.ctypes.data)
     return found
+
+
+class Collector:
+    """The best rows of several sources, whose scores come block by block, and those within a tolerance of them."""
+
+    def __init__(self, k: int, left_out: Sequence[Rows], tolerance: float, scale: float) -> None:
+        built, ends = _required(), np.cumsum([0, *(out.size for out in left_out)], dtype=np.int64)
+        joined = np.concatenate([*left_out, np.empty(0, np.int64)])
+        given = (len(left_out), k, tolerance, scale, joined.ctypes.data, ends.ctypes.data)
+        self._number, self._at = len(left_out), built.new_collector(*given)
+        weakref.finalize(self, built.free_collector, self._at)
+
+    def add(self, scores: Scores, rows: Rows) -> None:
+        """(sources, count) scores of so many rows."""
+        given = (self._at, scores.ctypes.data, rows.ctypes.data, rows.size)
+        function = _required().collect
+        run_all(
+            [functools.partial(function, *given, b, e) for b, e in _parts(self._number, 2 * torch.get_num_threads())]
+        )
+
+    def rows(self) -> list[Rows]:
+        """The rows of each source that may be among the best, in order.
+
+        Raises FloatingPointError with a row whose score is not a number.
+        """
+        built, found = _required(), list[Rows]()
+        for source in range(self._number):
+            count = built.num_collected(self._at, source)
+            if count < 0:
+                raise FloatingPointError(-1 - count)
+            found.append(np.empty(count, dtype=np.int64))
+            built.collected(self._at, source, found[-1].ctypes.data)
+            found[-1].sort()
+        return found
 
 
 def dot_candidates(y: Tensor, queries: Tensor, bias: float, rows: Rows) -> Scores:
@@ -283,6 +324,13 @@ def _load() -> ctypes.CDLL | None:
     built.select_above.argtypes = (pointer, long, ctypes.c_float, pointer)
     built.select_above.restype = long
     built.bound_targets.argtypes = (pointer, pointer, long, long, pointer)
+    built.new_collector.argtypes = (long, long, ctypes.c_float, ctypes.c_float, pointer, pointer)
+    built.new_collector.restype = pointer
+    built.free_collector.argtypes = (pointer,)
+    built.collect.argtypes = (pointer, pointer, pointer, long, long, long)
+    built.num_collected.argtypes = (pointer, long)
+    built.num_collected.restype = long
+    built.collected.argtypes = (pointer, long, pointer)
     built.screens_quickly.restype = ctypes.c_int32
     built.panel_width.restype = built.group_size.restype = ctypes.c_int32
     return built if built.group_size() == GROUP else None

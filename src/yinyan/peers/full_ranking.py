@@ -15,7 +15,7 @@ from yinyan.metrics.ranking import FullRanking, full_ranking, ranking_by_rivals
 from yinyan.peers.contract import Best, Outcome, Scorer, Scores
 from yinyan.splits import Split
 
-__all__ = ["is_ranking_metric", "ranked"]
+__all__ = ["is_ranking_metric", "ranked", "ranked_links"]
 
 Rows = NDArray[np.int64]
 
@@ -41,8 +41,17 @@ def ranked(
     seen = graph.find_edges(split.train_targets)
     if part == "test":
         seen = np.concatenate([seen, graph.find_edges(split.valid_targets), split.test_messages])
+    return ranked_links(outcome, graph, held_out, seen, ks=ks)
+
+
+def ranked_links(outcome: Outcome, graph: Graph, held_out: Rows, seen: Rows, *, ks: Sequence[int]) -> FullRanking:
+    """The figures of (t, 2) held-out links, source first, among all nodes that are not linked by the edges `seen`.
+
+    A model of two stored rows is asked for the best targets of each source, by exact search. Other methods score all
+    pairs.
+    """
     seen = np.setdiff1d(seen, graph.find_edges(held_out))  # where a split leaks on purpose, its links are asked for
-    known = _known(graph, np.unique(seen))
+    known = _known(graph, seen)
     side = None if graph.sides is None else graph.sides == 1
     if outcome.block is None and outcome.best is not None:
         return _by_best(outcome.score, outcome.best, held_out, known, side, ks)

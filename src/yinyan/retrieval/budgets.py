@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import SettingsError
-from yinyan.retrieval.efforts import Effort, Efforts, ladder
+from yinyan.retrieval.efforts import Effort, Efforts, ladder, smaller
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import is_linear
 from yinyan.retrieval.snapshot import Snapshot
@@ -66,10 +67,18 @@ class Sample:
     truth: Sequence[TopK]
     excluded: Excluded | None
     exact_milliseconds: float  # per source
+    around: Neighbourhoods | None = None  # of the sources, where a search begins
 
     @classmethod
     def draw(
-        cls, exact: ExactSearch, rows: Snapshot, count: int, k: int, excluded: Excluded | None, seed: int
+        cls,
+        exact: ExactSearch,
+        rows: Snapshot,
+        count: int,
+        k: int,
+        excluded: Excluded | None,
+        seed: int,
+        around: Neighbourhoods | None = None,
     ) -> Sample:
         """So many sources, drawn from those that are not removed, with their k best partners."""
         there = np.flatnonzero(~rows.is_removed)
@@ -77,7 +86,7 @@ class Sample:
         started = time.perf_counter()
         truth = exact.top_k(rows, sources, k, excluded)
         spent = time.perf_counter() - started
-        return cls(sources, truth, excluded, 1e3 * spent / max(1, sources.size))
+        return cls(sources, truth, excluded, 1e3 * spent / max(1, sources.size), around)
 
     def part(self, which: slice) -> Sample:
         """Some of the sources."""
@@ -86,7 +95,7 @@ class Sample:
     def try_out(self, search: Probing, rows: Snapshot, k: int) -> Trial:
         """Recall and time of a search for k rows."""
         started = time.perf_counter()
-        found = search.top_k(rows, self.sources, k, self.excluded)
+        found = search.top_k(rows, self.sources, k, self.excluded, around=self.around)
         spent = time.perf_counter() - started
         shares = recalls_of(found, [TopK(top.rows[:k], top.scores[:k]) for top in self.truth])
         return Trial(
@@ -94,7 +103,7 @@ class Sample:
             search.efforts.at(k),
             float(shares.mean()) if shares.size else 1.0,
             1e3 * spent / max(1, self.sources.size),
-            float(shares.std() / math.sqrt(shares.size)) if shares.size else 0.0,
+            float(np.maximum(shares, LOW).std() / math.sqrt(shares.size)) if shares.size else 0.0,
             float((shares < LOW).mean()) if shares.size else 0.0,
         )
 
@@ -107,11 +116,15 @@ class Trial:
     effort: Effort
     recall: float
     milliseconds: float  # per source, in a batch
-    error: float = 0.0  # standard error of the recall
+    error: float = 0.0  # standard error of the recall, if no source had less than LOW
     low_share: float = 0.0  # of sources whose recall is below LOW
 
     def reaches(self, recall: float | None) -> bool:
-        """Whether it finds that share of the answer, and not by chance: nineteen times of twenty."""
+        """Whether it finds that share of the answer, and not by chance: nineteen times of twenty.
+
+        Sources with a recall below LOW count in the mean as they are. They do not widen the margin: a few nodes that
+        are harder than all others would ask for any effort.
+        """
         return recall is None or self.recall - _ONE_SIDED * self.error >= recall
 
 
@@ -148,32 +161,49 @@ def try_efforts(
     first: int = 0,
     useless_from: float = math.inf,
 ) -> list[Trial]:
-    """Efforts for k rows from the least on, until one reaches the recall or all take too long.
+    """Efforts for k rows from the least on, until one reaches the recall or all take too long; then smaller ones.
 
     One that reaches it on `sample` has to reach it in the mean of `check` too: some nodes are much harder than others,
     and few of them may be in one sample. The ladder begins at its step `first`. From `useless_from` milliseconds on
     none is tried any more.
     """
-    trials: list[Trial] = []
-    sample.part(slice(0, 2)).try_out(search, rows, k)  # what is done once only shall not count
-    steps = ladder(len(search.lists.centres), k, linear=is_linear(search.decoder))
-    for effort in steps[min(first, len(steps) - 1) :]:
-        tried = search.with_efforts(Efforts({k: effort}))
-        trial = sample.try_out(tried, rows, k)
+
+    def tried(effort: Effort) -> Trial:
+        narrowed = search.with_efforts(Efforts({k: effort}))
+        trial = sample.try_out(narrowed, rows, k)
         if check is not None and budget.recall is not None and trial.reaches(budget.recall):
-            again = check.try_out(tried, rows, k).recall
+            again = check.try_out(narrowed, rows, k).recall
             trial = trial if again >= budget.recall else dataclasses.replace(trial, recall=again)
-        trials.append(trial)
         tell(
             f"k = {k}, {effort.probes:,} cells, {effort.candidates:,} candidates, rounds {effort.rounds}: "
             f"recall {trial.recall:.4f}, {trial.milliseconds:.3f} ms"
         )
+        return trial
+
+    trials: list[Trial] = []
+    sample.part(slice(0, 2)).try_out(search, rows, k)  # what is done once only shall not count
+    steps = ladder(len(search.lists.centres), k, linear=is_linear(search.decoder))
+    for effort in steps[min(first, len(steps) - 1) :]:
+        trial = tried(effort)
+        trials.append(trial)
         if budget.milliseconds is not None and trial.milliseconds > 2 * budget.milliseconds:
             break
         if budget.recall is not None and trial.reaches(budget.recall):
-            break
+            return [*trials, *_smaller(trial, budget.recall, tried)]
         if trial.milliseconds >= useless_from:
             break
+    return trials
+
+
+def _smaller(best: Trial, recall: float, tried: Callable[[Effort], Trial]) -> list[Trial]:
+    """Trials of efforts that do less in one respect than one that reaches the recall, as long as they do too."""
+    trials: list[Trial] = []
+    seen = {best.effort}
+    while fresh := [effort for effort in smaller(best.effort, best.k) if effort not in seen]:
+        seen.add(fresh[0])
+        trials.append(tried(fresh[0]))
+        if trials[-1].reaches(recall) and trials[-1].milliseconds < best.milliseconds:
+            best = trials[-1]
     return trials
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-__all__ = ["Effort", "Efforts", "ladder"]
+__all__ = ["Effort", "Efforts", "ladder", "smaller"]
 
 _MOST_CANDIDATES = 16_000  # beyond, an exact search is as good
+_ROUNDS = 6  # of a score that is no inner product
 _LEAST_SHARE = 0.25  # of the candidates for k = 100: fewer results need fewer candidates, down to this
 
 
@@ -17,9 +18,9 @@ class Effort:
     """How much a search does: it decides recall and time."""
 
     probes: int  # cells looked into in a round; from the third on twice as many as before
-    candidates: int  # best rows of a round that are scored exactly
-    rounds: int = 1  # at most; a source whose last round found little new needs no other
-    pattern: int = 8  # best rows whose gradients make the next query
+    candidates: int  # best rows of a round that are scored exactly, none twice
+    rounds: int = 1  # at most; a source whose last round brought nothing new to its answer needs no other
+    pattern: int = 16  # rows of the answer so far whose gradients make the next query
 
 
 class Efforts:
@@ -48,10 +49,19 @@ class Efforts:
 def ladder(num_cells: int, k: int, *, linear: bool) -> list[Effort]:
     """Efforts for k rows, from little to a look into all cells with very many candidates."""
     steps: list[Effort] = []
-    probes, candidates, share = 8, 200, max(_LEAST_SHARE, k / 100)
+    probes, candidates, share = 8, 200.0, max(_LEAST_SHARE, k / 100)
     while not steps or candidates * share <= _MOST_CANDIDATES:
         probed = min(probes, num_cells)
-        rounds = (1,) if linear else (1, 3)
-        steps += [Effort(probed, max(2 * k, int(candidates * share)), rounds=count) for count in rounds]
-        probes, candidates = 2 * probes, candidates + 100 if probed < min(num_cells, 256) else 2 * candidates
+        steps.append(Effort(probed, max(2 * k, int(candidates * share)), rounds=1 if linear else _ROUNDS))
+        probes, candidates = 2 * probes, (math.sqrt(2) if probed < num_cells else 2) * candidates
     return steps
+
+
+def smaller(effort: Effort, k: int) -> list[Effort]:
+    """Efforts for k rows that do less in one respect."""
+    less = [
+        replace(effort, probes=max(1, effort.probes // 2)),
+        replace(effort, candidates=max(2 * k, effort.candidates // 2)),
+        replace(effort, rounds=max(1, effort.rounds // 2)),
+    ]
+    return [other for other in less if other != effort]

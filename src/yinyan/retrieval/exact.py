@@ -13,7 +13,7 @@ from torch import Tensor
 
 from yinyan.errors import InputError
 from yinyan.model.decoder import Decoder, DotDecoder
-from yinyan.native.retrieval_kernels import select_above
+from yinyan.native.retrieval_kernels import Collector, keep_best, select_above
 from yinyan.retrieval.scorer import Scorer, dot_queries
 from yinyan.retrieval.screening import Bounds, Screen
 from yinyan.retrieval.snapshot import Snapshot
@@ -25,8 +25,11 @@ Scores = NDArray[np.float32]
 Excluded = Callable[[int], Rows]
 
 _BLOCK = 1 << 20  # targets scored at a time: their scores take 4 MB, and threads meet once
-_DOTS = 65_536  # targets of a matrix product: with the sources' scores it stays in the last cache
-_TOGETHER = 64  # sources of a dot product scored at a time: a matrix product of their rows and a block; or folded
+_DOTS = 4096  # targets of a matrix product: the scores of _DOT_SOURCES stay in the second cache until they are compared
+_DOT_SOURCES = 256  # sources of a matrix product
+_WIDEST = 16  # times k: up to so many candidates of each are scored again together
+_FIRST = 65_536  # targets that a first bar is taken from
+_TOGETHER = 64  # sources that are folded at a time
 _SCREENED = 16  # sources from which on a screen is worth making: it costs as much as scoring a few
 _SCREENED_ROWS = 8192  # below, there is nothing to save
 _FRONT = 2048  # rows of the largest bounds that are scored first: some have large bounds and small scores
@@ -53,7 +56,7 @@ class ExactSearch:
         self.scorer = Scorer(decoder)
         self._block = max(1, min(_BLOCK, memory // 4))
         self._dots_block = max(1, min(_DOTS, memory // 4))
-        self._together = max(1, min(_TOGETHER, memory // (4 * self._dots_block)))
+        self._together = max(1, min(_DOT_SOURCES, memory // (4 * self._dots_block)))
         self._may_screen = screen
         self._asked = 0  # sources so far
         self._screened: tuple[Tensor, Screen | None] | None = None  # the rows that were screened, and how
@@ -107,8 +110,8 @@ class ExactSearch:
         for first in range(0, y.shape[0], self._block):
             last = min(first + self._block, y.shape[0])
             bound = _forbidden(bounds(first, last), rows, left_out, first)
-            if running.bar == -np.inf and 0 < k < min(_DOTS, bound.size):
-                best_bounds = torch.from_numpy(bound[:_DOTS]).topk(k)
+            if running.bar == -np.inf and 0 < k < min(_FIRST, bound.size):
+                best_bounds = torch.from_numpy(bound[:_FIRST]).topk(k)
                 if np.isfinite(float(best_bounds.values[-1])):
                     running.bar = float(self.scorer.scores(y, own, best_bounds.indices.numpy() + first).min())
             chosen = select_above(bound, max(running.bar, _LEAST))
@@ -131,7 +134,7 @@ class ExactSearch:
                 last = min(first + self._block, y.shape[0])
                 scores = _forbidden(self.scorer.scores(y, own, None, first, last), rows, left_out, first)
                 if running.bar == -np.inf:
-                    running.start(scores[:_DOTS], k)
+                    running.start(scores[:_FIRST], k)
                 running.add(np.arange(first, last), scores)
             self._add_changed(running, rows, own, left_out)
             found, error = running.settled(lambda chosen: self._canonical(rows, own, chosen))
@@ -167,33 +170,51 @@ class ExactSearch:
         return self.scorer.canonical(rows.gather(chosen), own, np.arange(chosen.size))
 
     def _dots(self, rows: Snapshot, own: Tensor, k: int, left_out: Sequence[Rows], pool: Rows | None) -> list[TopK]:
-        """Several sources at once: their scores of a block are one matrix product."""
+        """Several sources at once: their scores of a block are one matrix product, of which a kernel keeps the best."""
         decoder, size = self.scorer.decoder, self.scorer.decoder.size
-        queries, bias = dot_queries(decoder, own), float(decoder.bias)  # type: ignore[arg-type]
-        running = [Running(k, _TOLERANCE) for _ in left_out]
+        queries, scale = dot_queries(decoder, own), max(1.0, abs(float(decoder.bias)))  # type: ignore[arg-type]
+        kept = Collector(k, left_out, _TOLERANCE, scale) if self.scorer.is_compiled(rows.base) else None
+        running = [Running(k, _TOLERANCE, scale) for _ in left_out]
         room = own.new_empty(len(left_out) * self._dots_block)
         for numbers, block in _blocks(rows, pool, self._dots_block):
             out = room[: len(left_out) * block.shape[0]].view(len(left_out), block.shape[0])
-            scores = torch.mm(queries, block[:, :size].t(), out=out).add_(bias).cpu().numpy()
+            products = torch.mm(queries, block[:, :size].t(), out=out).cpu().numpy()  # the bias orders nothing
+            if kept is not None:
+                kept.add(products, numbers)
+                continue
             for place, collected in enumerate(running):
-                outside = left_out[place]
-                if collected.bar == -np.inf:  # the block's own k best, or what is left out of them, tell who comes near
-                    collected.start(scores[place], k + outside.size)
-                taken = select_above(scores[place], collected.bar)
-                taken = taken[~np.isin(numbers[taken], outside)]
-                collected.add(numbers[taken], scores[place, taken])
+                allowed = ~np.isin(numbers, left_out[place])
+                collected.add(numbers[allowed], products[place, allowed])
+        if kept is not None:
+            return self._settled(rows, own, k, kept)
         return [
             r.settled(lambda chosen, place=place: self._canonical(rows, own[place], chosen))[0]  # type: ignore[misc]
             for place, r in enumerate(running)
         ]
 
+    def _settled(self, rows: Snapshot, own: Tensor, k: int, kept: Collector) -> list[TopK]:
+        """The best of what was kept, by canonical scores."""
+        try:
+            found = kept.rows()
+        except FloatingPointError as error:
+            raise _not_a_number(error.args[0]) from None
+        most = max(each.size for each in found)
+        if rows.churn or most > _WIDEST * k:  # one after the other: many equal scores would make a large table
+            return [best(each, self._canonical(rows, own[at], each), k) for at, each in enumerate(found)]
+        table = np.full((len(found), max(1, most)), -1, dtype=np.int64)
+        for at, each in enumerate(found):
+            table[at, : each.size] = each
+        numbers, scores = keep_best(table, self.scorer.candidates(rows.base, own, table), k)
+        counts = (numbers >= 0).sum(1).tolist()
+        return [TopK(numbers[at, :c].copy(), scores[at, :c].copy()) for at, c in enumerate(counts)]
+
 
 class Running:
     """The best of what has been added so far, with those that rounding might lift above them."""
 
-    def __init__(self, k: int, tolerance: float) -> None:
+    def __init__(self, k: int, tolerance: float, scale: float = 1.0) -> None:
         self.k, self.tolerance = k, tolerance
-        self.bar, self.scale = -np.inf, 1.0
+        self.bar, self.scale = -np.inf, scale
         self._rows: list[Rows] = []
         self._scores: list[Scores] = []
         self._count = 0
@@ -210,8 +231,7 @@ class Running:
         """Some rows and their scores; -inf marks what is not permitted."""
         chosen = select_above(scores, self.bar if np.isfinite(self.bar) else _LEAST)
         if np.isnan(scores[chosen]).any():
-            bad = rows[chosen][np.isnan(scores[chosen])][0]
-            raise InputError(f"the score of row {bad:,} is not a number: its embedding or the source's is not finite")
+            raise _not_a_number(rows[chosen][np.isnan(scores[chosen])][0])
         if chosen.size:
             self._rows.append(rows[chosen])
             self._scores.append(scores[chosen])
@@ -240,6 +260,10 @@ class Running:
             return best(rows, scores, self.k), 0.0
         final = canonical(rows)
         return best(rows, final, self.k), float(np.abs(final - scores).max(initial=0))
+
+
+def _not_a_number(row: int) -> InputError:
+    return InputError(f"the score of row {row:,} is not a number: its embedding or the source's is not finite")
 
 
 def best(candidates: Rows, scores: Scores, k: int) -> TopK:

@@ -22,10 +22,11 @@ from yinyan.model.decoder import Decoder
 from yinyan.results import Id, Recommendations
 from yinyan.retrieval.best_links import FIRST, best_links
 from yinyan.retrieval.budgets import Budget, Sample, Trial, measured_ks, nearest, try_efforts, unreached, within
-from yinyan.retrieval.efforts import Effort, Efforts
+from yinyan.retrieval.efforts import Effort, Efforts, ladder
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import AtK, IndexMetadata, error_of, fingerprint
+from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
@@ -53,7 +54,7 @@ EXACT_BELOW = 20_000  # nodes: there a scan of all takes about as long as a sear
 _SAMPLE = 64  # sources that recall is measured on; as many more choose the efforts
 _MOST_SAMPLE = 128  # the same, where an exact search is cheap
 _SAMPLED = 3_000_000  # rows that exact searches of the sample score in all, if it is larger than the least
-_STEPS_BACK = 3  # of the ladder: where it begins for other k than the one asked for
+_STEPS_BACK = 1  # of the ladder: where it begins for other k than the one asked for
 _EXACT_USELESS = 1  # times as slow as exact search: from there on `auto` tries no larger effort
 _EXACT_WORTH = 4  # times as slow as the best index that misses the recall: exact is taken up to there
 _DOUBT = 2  # standard errors by which one of several recalls may miss the promise by chance
@@ -89,7 +90,9 @@ class FoundState(SearchState):
         gone = sources[self.snapshot.is_removed[sources]]
         if gone.size:
             raise InputError(f"row {gone[0]:,} was removed from the index")
-        return self.search.top_k(self.snapshot, sources, k, excluded, pool)
+        if isinstance(self.search, ExactSearch):
+            return self.search.top_k(self.snapshot, sources, k, excluded, pool)
+        return self.search.top_k(self.snapshot, sources, k, excluded, pool, Neighbourhoods.of(self.graph))
 
 
 class Index:
@@ -359,7 +362,8 @@ class Index:
         if isinstance(state.search, ExactSearch):
             return 1.0
         excluded, ks = partial(linked_rows, state.graph), [at.k for at in self.metadata.per_k]
-        drawn = Sample.draw(ExactSearch(self.decoder), state.snapshot, sample, max(ks), excluded, seed)
+        around = Neighbourhoods.of(state.graph)
+        drawn = Sample.draw(ExactSearch(self.decoder), state.snapshot, sample, max(ks), excluded, seed, around)
         facts = _measured(drawn, state.search, state.snapshot, ks, self.metadata.k)
         with self._writing:
             self.metadata = replace(self.metadata, **facts)
@@ -510,8 +514,6 @@ class _Build:
             trials = try_efforts(
                 search, self.rows, sample, k, budget, tell, check=check, first=first, useless_from=useless
             )
-            if not chosen:  # other k take about as many steps
-                first = max(0, len(trials) - 1 - _STEPS_BACK)
             best = within(trials, budget)
             if best is None:
                 best, lacking = nearest(trials, budget), unreached(trials, budget)
@@ -521,12 +523,17 @@ class _Build:
                 if sample.exact_milliseconds <= (budget.milliseconds or _EXACT_WORTH * best.milliseconds):
                     return f"search is exact, because {lacking}"
                 missed.append(lacking)
+            if not chosen:  # other k take about as many steps
+                steps = ladder(len(search.lists.centres), k, linear=is_linear(self.decoder))
+                below = sum(step.probes < best.effort.probes for step in steps)
+                first = max(0, below - _STEPS_BACK)
             chosen[k] = best.effort
         return Efforts(chosen), "; ".join(missed) or None
 
     def _drawn(self, count: int) -> Sample:
         excluded = partial(linked_rows, self.graph)
-        return Sample.draw(self.search, self.rows, count, max(measured_ks(self.budget.k)), excluded, self.seed)
+        around, k = Neighbourhoods.of(self.graph), max(measured_ks(self.budget.k))
+        return Sample.draw(self.search, self.rows, count, k, excluded, self.seed, around)
 
     def _lists(self, cells: int) -> Lists:
         n, decoder = self.y.shape[0], self.decoder

@@ -29,7 +29,7 @@ from yinyan.store.mapping import mapped_arrays
 __all__ = ["INDEX_FILE", "OutdatedIndexError", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
-_FORMAT = 3  # with a checksum, and a recall measured for each k
+_FORMAT = 4  # with a checksum, and a recall measured for each k with searches that begin in the graph
 _NAMES = ("weights", "centres", "spreads", "lows", "steps", "codes", "rows", "starts")
 _IN_MEMORY = ("weights", "centres", "spreads", "lows", "steps")  # small, and torch reads them
 

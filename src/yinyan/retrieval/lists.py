@@ -86,16 +86,30 @@ class Lists:
         count: int,
         is_stale: NDArray[np.bool_] | None,
         left_out: Sequence[Rows],
+        met: Rows | None = None,
+        near: Rows | None = None,
     ) -> Rows:
         """(queries, count) rows of the largest products within the best cells, in no order; -1 where there are fewer.
 
         Those are the `probes` cells whose centres, and what lies around them (`_REACH`), have the largest products.
-        Rows marked in `is_stale` are passed over, and those sorted ones that are left out for each query.
+        Rows marked in `is_stale` are passed over, those that are left out for each query, and those of (queries, ·)
+        `met`, which were found before. The cells of (queries, ·) rows `near` are looked into as well.
         """
         given = np.divide(queries.numpy(), self.weights, dtype=np.float32)
         cells = self._best_cells(given, min(probes, len(self.centres)))
         digits = _digits(given * self.steps, self.codes.shape[1] * 4)
-        return _scanned(self.codes, self.rows, self.starts, is_stale, digits, cells, count, left_out)
+        if near is not None:
+            cells = self._with_cells_of(near, cells)
+        return _scanned(self.codes, self.rows, self.starts, is_stale, digits, cells, count, left_out, met)
+
+    def _with_cells_of(self, near: Rows, cells: NDArray[np.int32]) -> NDArray[np.int32]:
+        """(queries, ·) cells and those of some rows, each once; -1 is none."""
+        if cells.shape[1] == len(self.centres):
+            return cells
+        known = np.minimum(near, self.cell_of.size - 1)  # rows added since have a place somewhere
+        joined = np.sort(np.concatenate([cells, self.cell_of[known]], axis=1), axis=1)
+        joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
+        return joined
 
     def _best_cells(self, queries: NDArray[np.float32], count: int) -> NDArray[np.int32]:
         """(queries, count) cells: the centres are a list of their own, with a column for how far they reach."""
@@ -143,19 +157,21 @@ def _scanned(
     cells: NDArray[np.int32],
     count: int,
     left_out: Sequence[Rows],
+    met: Rows | None = None,
 ) -> Rows:
     """(queries, count) rows of the largest products within the cells."""
+    met = np.empty((len(digits), 0), np.int64) if met is None else np.ascontiguousarray(met)
     if retrieval_kernels.library() is not None:
         ends = np.concatenate([[0], np.cumsum([out.size for out in left_out], dtype=np.int64)])
         joined = np.concatenate([*left_out, np.empty(0, np.int64)])
-        return retrieval_kernels.scan_lists(codes, rows, starts, is_stale, digits, cells, count, joined, ends)
+        return retrieval_kernels.scan_lists(codes, rows, starts, is_stale, digits, cells, count, joined, ends, met)
     found = np.full((len(digits), count), -1, dtype=np.int64)
     whole = digits[:, 0].astype(np.float64) * 128 + digits[:, 1]
     for place, probed in enumerate(cells):
-        groups = np.concatenate([np.arange(starts[c], starts[c + 1]) for c in probed])
+        groups = np.concatenate([np.arange(starts[c], starts[c + 1]) for c in probed[probed >= 0]])
         listed = rows[groups].ravel()
         sums = codes[groups].transpose(0, 2, 1, 3).reshape(listed.size, -1) @ whole[place]  # exact: far below 2⁵³
-        allowed = (listed >= 0) & ~np.isin(listed, left_out[place])
+        allowed = (listed >= 0) & ~np.isin(listed, left_out[place]) & ~np.isin(listed, met[place])
         if is_stale is not None:
             allowed &= ~is_stale[np.maximum(listed, 0)]
         listed, sums = listed[allowed], sums[allowed]

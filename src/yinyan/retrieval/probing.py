@@ -16,6 +16,7 @@ from yinyan.native import retrieval_kernels
 from yinyan.retrieval.efforts import Effort, Efforts
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK, left_out_of
 from yinyan.retrieval.lists import Lists
+from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.queries import points_of, queries_at
 from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.snapshot import Snapshot
@@ -24,8 +25,8 @@ __all__ = ["Probing"]
 
 _TOGETHER = 256  # sources whose candidates are held at a time
 _FEW = 64  # a pool of fewer than so many times the candidates is scored whole
-_PILOT = 3  # the first of several rounds does a third of the work: it only has to find the pattern of the best
-_SETTLED = 0.6  # of an answer known before its last round: fewer mean that the best are spread over many cells
+_NEWS = 0.02  # of an answer that a round brought: a source of no more is done
+_NEAR = 8  # neighbours of a source, and as many of each of them, that a search begins with
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -56,6 +57,13 @@ class Found:
         """The k best of each source."""
         counts = np.minimum((self.rows >= 0).sum(1), k).tolist()
         return [TopK(self.rows[i, :c].copy(), self.scores[i, :c].copy()) for i, c in enumerate(counts)]
+
+    def spread(self, count: int, most: int, otherwise: Rows) -> Rows:
+        """(sources, count) of the `most` best, evenly spaced; (sources, ·) others where a source has none."""
+        there = np.minimum((self.rows >= 0).sum(1, keepdims=True), most)
+        chosen = np.take_along_axis(self.rows, np.arange(count) * there // count, 1)
+        others = otherwise[:, np.arange(count) % otherwise.shape[1]]
+        return np.where(there > 0, chosen, others)
 
     def joined(self, rows: Rows, scores: Scores) -> Found:
         """With more candidates, each row once; as many as before, the best, equal ones in the order of rows."""
@@ -94,10 +102,12 @@ class Probing:
     """Flashlight: top-k of a decoder by inner-product queries that follow the best candidates.
 
     The score is linear in the target while its activation pattern stays, and the best targets share few patterns.
-    So a first query is the gradient at the source's own row, where similar nodes are; its candidates are scored
-    exactly, the mean gradient at the best of them is the next query, and so on. A source is done when a round found
-    little new, or after the last; until then each round looks into twice as many cells. The answer is the exact
-    ranking of everything met, and never short. A decoder that is one inner product needs one round.
+    So a first query is the mean gradient at neighbours of the source's neighbours that score best, or at its own row;
+    its candidates are scored exactly, the mean gradient at rows of the answer so far is the next query, and so on.
+    Cells are those of the best centres, and those where the answer so far lies. No row is scored twice: every round
+    finds new ones. A source is done when a round brought nothing new to its answer, or after the last; from the third
+    on each looks into twice as many cells. The answer is the exact ranking of everything met, and never short. A
+    decoder that is one inner product needs one round.
     """
 
     def __init__(self, decoder: Decoder, lists: Lists, efforts: Efforts) -> None:
@@ -111,9 +121,18 @@ class Probing:
 
     @torch.no_grad()
     def top_k(
-        self, rows: Snapshot, sources: Rows, k: int, excluded: Excluded | None = None, pool: Rows | None = None
+        self,
+        rows: Snapshot,
+        sources: Rows,
+        k: int,
+        excluded: Excluded | None = None,
+        pool: Rows | None = None,
+        around: Neighbourhoods | None = None,
     ) -> list[TopK]:
-        """For each source the best of `pool` (all without), but for itself and the `excluded`."""
+        """For each source the best of `pool` (all without), but for itself and the `excluded`.
+
+        The search begins with nodes `around` the source, where these are known.
+        """
         effort = self.efforts.at(k)
         count = effort.candidates
         if (pool is not None and pool.size <= _FEW * count) or rows.num_rows <= 2 * count:
@@ -125,7 +144,7 @@ class Probing:
             places = order[first : first + _TOGETHER]
             part = sources[places]
             left_out = [left_out_of(int(s), excluded) for s in part]
-            together = self._search(rows, part, k, effort, permitted, left_out)
+            together = self._search(rows, part, k, effort, permitted, left_out, around)
             for at, top in enumerate(together.best(k)):
                 short = top.rows.size < k and top.rows.size < permitted.number - left_out[at].size
                 if short:  # too few in the cells: the rest of the answer is elsewhere
@@ -142,38 +161,41 @@ class Probing:
         return np.argsort(cells[known], kind="stable")
 
     def _search(
-        self, rows: Snapshot, sources: Rows, k: int, effort: Effort, permitted: Permitted, left_out: Sequence[Rows]
+        self,
+        rows: Snapshot,
+        sources: Rows,
+        k: int,
+        effort: Effort,
+        permitted: Permitted,
+        left_out: Sequence[Rows],
+        around: Neighbourhoods | None,
     ) -> Found:
         """Candidates of a batch."""
-        own, count, probes = rows.gather(sources), effort.candidates, effort.probes
-        queries = self._queries(rows, own, sources[:, None])
-        found = Found.none(len(sources), max(k, effort.pattern))
-        active, share = np.arange(len(sources)), 1 if effort.rounds == 1 else _PILOT
+        own, probes = rows.gather(sources), effort.probes
+        found, met = Found.none(len(sources), max(k, effort.pattern)), np.empty((len(sources), 0), np.int64)
+        places = near = sources[:, None]
+        if around is not None and effort.rounds > 1:
+            near = np.concatenate([near, around.near(sources, _NEAR)], axis=1)
+            met = _permitted(around.beyond(sources, _NEAR), permitted, left_out)
+            found = found.joined(met, self._scores(rows, own, met))
+            places = found.spread(effort.pattern, 2 * effort.pattern, near)
+            near = np.concatenate([near, places], axis=1)
+        active = np.arange(len(sources))
         for number in range(effort.rounds):
-            few, before = [left_out[place] for place in active.tolist()], found.of(active)
-            met = self._candidates(rows, queries, -(-probes // share), -(-count // share), permitted, few)
-            after = before.joined(met, self._scores(rows, _of(own, active), met))
+            mine, before = _of(own, active), found.of(active)
+            few, queries = [left_out[place] for place in active.tolist()], self._queries(rows, mine, places)
+            fresh = self._candidates(rows, queries, probes, effort.candidates, permitted, few, met, near)
+            scores = self._scores(rows, mine, fresh)
+            after = before.joined(fresh, scores)
             found.replace(active, after)
-            if number + 1 == effort.rounds:
+            news = (scores > before.scores[:, k - 1 : k]).sum(1)
+            goes_on = np.flatnonzero(news > _NEWS * k)
+            if number + 1 == effort.rounds or not goes_on.size:
                 break
-            goes_on = np.flatnonzero(_news(before.rows[:, :k], after.rows[:, :k]) > 1 - _SETTLED)
-            if not goes_on.size:
-                break
-            active = active[goes_on]
-            best = after.of(goes_on).rows[:, : effort.pattern]
-            queries = self._turned(rows, _of(own, active), best, _of(queries, goes_on))
-            probes, share = probes if number == 0 else 2 * probes, 1
+            active, met = active[goes_on], np.concatenate([met, fresh], axis=1)[goes_on]
+            places = near = after.of(goes_on).spread(effort.pattern, max(k, effort.pattern), sources[active][:, None])
+            probes = probes if number == 0 else 2 * probes
         return found
-
-    def _turned(self, rows: Snapshot, own: Tensor, best: Rows, queries: Tensor) -> Tensor:
-        """The next queries: mean gradients at the (sources, ·) best candidates so far."""
-        there = np.flatnonzero(best[:, 0] >= 0)
-        if not there.size:
-            return queries
-        filled = np.where(best < 0, best[:, :1], best)[there]  # a source with few candidates counts its best again
-        turned = queries.numpy().copy()
-        turned[there] = self._queries(rows, _of(own, there), filled).numpy()
-        return torch.from_numpy(turned)
 
     def _queries(self, rows: Snapshot, own: Tensor, at: Rows) -> Tensor:
         """(sources, columns) mean gradients at (sources, ·) rows; by the compiled kernel, or in double precision."""
@@ -190,16 +212,19 @@ class Probing:
         count: int,
         permitted: Permitted,
         left_out: Sequence[Rows],
+        met: Rows,
+        near: Rows,
     ) -> Rows:
-        """(sources, ·) rows of the largest products with the queries; -1 fills up."""
-        found = self.lists.search(queries, probes, count, permitted.is_passed, left_out)
+        """(sources, ·) rows of the largest products with the queries, without those `met` before; -1 fills up."""
+        found = self.lists.search(queries, probes, count, permitted.is_passed, left_out, met, near)
         if rows.extra_rows.size:
             products = queries @ points_of(self.decoder, rows.extra).t()
             products[:, torch.from_numpy(rows.extra_rows < 0)] = -torch.inf
             if permitted.is_outside is not None:
                 products[:, torch.from_numpy(permitted.is_outside[rows.extra_rows])] = -torch.inf
             for place, out in enumerate(left_out):
-                products[place, torch.from_numpy(rows.extra_places(out))] = -torch.inf
+                passed = np.concatenate([out, met[place][met[place] >= 0]])
+                products[place, torch.from_numpy(rows.extra_places(passed))] = -torch.inf
             top = products.topk(min(count, rows.extra_rows.size), dim=1)
             more = np.where(top.values.isneginf().numpy(), -1, rows.extra_rows[top.indices.numpy()])
             found = np.concatenate([found, more], axis=1)
@@ -220,9 +245,12 @@ def _of(rows: Tensor, places: Rows) -> Tensor:
     return torch.from_numpy(rows.numpy()[places])
 
 
-def _news(before: Rows, after: Rows) -> NDArray[np.float64]:
-    """(sources,) share of an answer that was not known before; -1 is no answer."""
-    offsets = np.arange(len(after))[:, None] * (int(after.max(initial=0)) + 1)
-    known = np.isin(after + offsets, (before + offsets)[before >= 0]) | (after < 0)
-    shares: NDArray[np.float64] = 1 - known.sum(1) / max(1, after.shape[1])
-    return shares
+def _permitted(rows: Rows, permitted: Permitted, left_out: Sequence[Rows]) -> Rows:
+    """(sources, ·) rows, with -1 for those that may not be found; what a source leaves out is sorted."""
+    span = int(max(rows.max(initial=0), *(out[-1] for out in left_out))) + 1
+    keys = rows + span * np.arange(len(rows))[:, None]
+    out = np.concatenate([each + span * place for place, each in enumerate(left_out)])  # at least the sources
+    allowed = out[np.minimum(np.searchsorted(out, keys), out.size - 1)] != keys
+    if permitted.is_passed is not None:
+        allowed &= ~permitted.is_passed[rows]
+    return np.where(allowed, rows, -1)

@@ -48,6 +48,10 @@ class Scorer:
         """Whether `scores` gives the same bits for a pair whatever else it scores."""
         return type(self.decoder) in (HadamardMLP, DotDecoder) and _suits_kernel(self.decoder, y)
 
+    def is_compiled(self, y: Tensor) -> bool:
+        """Whether kernels read these rows."""
+        return _suits_dots(y)
+
     @torch.no_grad()
     def scores(
         self, y: Tensor, own: Tensor, rows: Rows | None = None, first: int = 0, last: int | None = None
