@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 
 from yinyan.errors import InputError, StoreError
 from yinyan.graph import packed_files
+from yinyan.graph.column_types import typed_column
 from yinyan.graph.columns import (
     find_column,
     guess_column,
     guess_edge_columns,
     guess_node_column,
 )
-from yinyan.graph.tables import open_table, read_table, typed_column, write_parquet
+from yinyan.graph.tables import open_table, read_table, write_parquet
 
 
 def write(folder: Path, text: str | bytes, name: str = "edges.csv") -> Path:
