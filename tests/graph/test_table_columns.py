@@ -233,6 +233,9 @@ class TestTokens:
         encoder = FeatureEncoder.fit(pa.table({"x": [[1, 20], [20], [3, 1, 20]]}))
         assert encoder.plans[0].categories == ("1", "20", "3")
         assert FeatureEncoder.fit(pa.table({"x": [[1, 20], [20, 1], [3, 1]]})).plans[0].kind == "vector"
+        damaged = [[i] * 12 for i in range(20)] + [[1] * 11]
+        with pytest.raises(InputError, match="lists of different lengths, first at row 21"):
+            FeatureEncoder.fit(pa.table({"x": damaged}))
 
     def test_lists_of_numbers_in_text_are_vectors(self) -> None:
         table = pa.table({"x": ["[0.5, 1]", "[1.5, 2]", "[0, 3e2]"]})

@@ -40,7 +40,8 @@ def known_texts(column: pa.ChunkedArray, na_values: Sequence[str] = NA_VALUES) -
     """A column of text with null in place of texts that mean a missing value; other columns stay."""
     if not is_text(column.type):
         return column
-    column = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    if pa.types.is_dictionary(column.type) or column.type == pa.string_view():
+        column = plain_text(column)
     missing = pc.is_in(pc.utf8_trim_whitespace(column), value_set=pa.array(na_values, column.type), skip_nulls=True)
     return pc.if_else(missing, pa.scalar(None, column.type), column)
 

@@ -50,18 +50,16 @@ def read_excel(path: Path, *, header: bool = True, na_values: Sequence[str] = NA
     try:
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
         try:
-            sheets = [(sheet.title, _filled(sheet)) for sheet in book.worksheets]
+            filled = [sheet for sheet in book.worksheets if next(_filled(sheet), None) is not None]
+            rows = list(_filled(filled[0])) if filled else []
+            titles = [sheet.title for sheet in filled]
         finally:
             book.close()
-    except (InputError, MissingExtraError):
-        raise
     except Exception as error:  # the package raises many kinds of errors for damaged files
         raise InputError(f"{path.name} is a damaged spreadsheet ({error!r}): is the download complete?") from None
-    filled = [(title, rows) for title, rows in sheets if rows]
-    if not filled:
+    if not rows:
         raise InputError(f"{path.name} is empty: it holds no rows")
-    title, rows = filled[0]
-    label = path.name if len(filled) == 1 else f"{path.name}, sheet {title!r} (the first of {len(filled)})"
+    label = path.name if len(titles) == 1 else f"{path.name}, sheet {titles[0]!r} (the first of {len(titles)})"
     return _table(rows, label, header=header, na_values=na_values), label
 
 
@@ -106,10 +104,10 @@ def _cell(sheet: Any, value: Any) -> Any:
     return cell
 
 
-def _filled(sheet: Any) -> list[tuple[Any, ...]]:
+def _filled(sheet: Any) -> Iterator[tuple[Any, ...]]:
     """The rows of a worksheet that are not empty."""
     sheet.reset_dimensions()  # some programs write wrong ones
-    return [row for row in sheet.iter_rows(values_only=True) if any(value is not None for value in row)]
+    return (row for row in sheet.iter_rows(values_only=True) if any(value is not None for value in row))
 
 
 def _table(rows: Sequence[tuple[Any, ...]], label: str, *, header: bool, na_values: Sequence[str]) -> pa.Table:

@@ -35,6 +35,8 @@ _FEW_ROWS = 20  # below, distinct integers are an identifier only if the name of
 _NEARLY_UNIQUE = 0.95
 _EVEN = 0.2  # largest distance of the values' distribution from an even one: serial numbers and random keys are even
 _RECURRING = 5  # rows per distinct text, on average, from which on more texts than MOST_CATEGORIES are hashed
+_LONG = 10  # numbers of a vector that is not taken for a list of tokens
+_MOSTLY = 0.9
 _WORDS = {
     **{"number": "numeric", "flag": "boolean", "category": "categorical"},
     **{"vector": "vector", "tokens": "multi-hot", "hashed": "hashed"},
@@ -207,7 +209,10 @@ def _are_token_numbers(column: pa.ChunkedArray) -> bool:
     """Whether lists hold whole numbers and differ in length: numbers of tokens, not vectors."""
     if pa.types.is_fixed_size_list(column.type) or not pa.types.is_integer(column.type.value_type):
         return False
-    return len(pc.unique(pc.list_value_length(column)).drop_null()) > 1
+    lengths = np.asarray(pc.list_value_length(column).drop_null(), dtype=np.int64)
+    usual = int(np.bincount(lengths).argmax()) if len(lengths) else 0
+    is_vector = usual >= _LONG and (lengths == usual).mean() >= _MOSTLY  # some of which are damaged
+    return len(np.unique(lengths)) > 1 and not is_vector
 
 
 def _is_identifier(name: str, values: npt.NDArray[np.float64]) -> bool:

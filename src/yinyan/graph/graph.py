@@ -89,10 +89,10 @@ class Graph:
     ) -> Graph:
         """Build a graph from a table of edges, and from a table of nodes if there is one.
 
-        A table is a path (CSV, TSV, Parquet), a data frame, an Arrow table or a dict of columns. A column is given by
-        name or position; one that is not given is guessed. Repeated edges are merged: weights are added, the earliest
-        time is kept. Self loops, edges of weight zero and rows that lack an end are dropped. `notes` counts all of
-        these.
+        A table is a path (CSV, TSV, Parquet, JSON lines, Excel), a data frame, an Arrow table or a dict of columns. A
+        column is given by name or position; one that is not given is guessed. Repeated edges are merged: weights are
+        added, the earliest time is kept. Self loops, edges of weight zero and rows that lack an end are dropped.
+        `notes` counts all of these.
 
         Parameters
         ----------
