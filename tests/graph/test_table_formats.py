@@ -150,7 +150,7 @@ class TestExcel:
             read_table(tmp_path / "old.xls")
         with zipfile.ZipFile(tmp_path / "some.zip", "w") as archive:
             archive.writestr("a.csv", "source,target\n")
-        with pytest.raises(InputError, match="is a zip archive: unpack it first"):
+        with pytest.raises(InputError, match="is a zip archive or a damaged spreadsheet: unpack it"):
             read_table(tmp_path / "some.zip")
         monkeypatch.setenv("YINYAN_UNPACK_GB", "0.000001")
         with pytest.raises(InputError, match="unpacks to more than"):

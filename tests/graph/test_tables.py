@@ -174,7 +174,7 @@ def test_types_need_every_value() -> None:
         ("source,source\na,b\n", "two columns named 'source'"),
         (b"\x00\x01\x02\xff" * 99, "is a binary file"),
         (bytes(range(1, 256)) * 9, "is a binary file"),
-        (b"PK\x03\x04 spreadsheet", "zip archive or a spreadsheet"),
+        (b"PK\x03\x04 spreadsheet", "zip archive or a damaged spreadsheet"),
         (b"PAR1 but no more", "damaged Parquet file"),
         (b"\x1f\x8b\x08 broken", "cannot be unpacked"),
         (gzip.compress(b"source,target\n" + b"a,b\n" * 999, mtime=0)[:-20], "cannot be unpacked|cannot be read"),

@@ -74,7 +74,7 @@ def open_table(
             return TableSource(path.name, _without_index(pq.read_schema(path).names), path)
     if magic.startswith(b"PK\x03\x04"):
         if not is_excel(path):
-            raise InputError(f"{path.name} is a zip archive: unpack it first")
+            raise InputError(f"{path.name} is a zip archive or a damaged spreadsheet: unpack it, or export it as CSV")
         return _opened(*read_excel(path, header=header, na_values=na_values))
     if magic.startswith(b"\xd0\xcf\x11\xe0"):
         raise InputError(f"{path.name} is a spreadsheet of an old format: save it as .xlsx or .csv")
