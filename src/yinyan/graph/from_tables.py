@@ -116,7 +116,7 @@ def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _E
     guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed and name is not None]
     notes = [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
     for end in (roles.source, roles.target):
-        refuse_missing_ids(table[end], options, f"{opened.label}, column {end!r}", row_name)
+        refuse_missing_ids(table[end], options, f"{opened.label}, column {end!r}")
     rows: Rows | None = None
     if table[roles.source].null_count or table[roles.target].null_count:
         whole = pc.and_(table[roles.source].is_valid(), table[roles.target].is_valid())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -42,7 +42,7 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     chosen = _feature_names(names, id_name, options.feature_columns)
     table = opened.read([id_name, *chosen])
     what = f"{opened.label}, column {id_name!r}"
-    refuse_missing_ids(table[id_name], options, what, row_name)
+    refuse_missing_ids(table[id_name], options, what)
     if table[id_name].null_count:
         notes.append(f"dropped {counted(table[id_name].null_count, 'row')} of {opened.label} without an id")
         table = table.filter(table[id_name].is_valid())
@@ -67,9 +67,7 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes), found)
 
 
-def refuse_missing_ids(
-    column: pa.ChunkedArray, options: TableOptions, what: str, name_of: Callable[[int], str]
-) -> None:
+def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str) -> None:
     """Refuse ids that read as a missing value, by the row of the first one."""
     texts = [text for text in na_texts(options.na_values) if text]
     if not texts or not is_text(column.type):
@@ -78,8 +76,8 @@ def refuse_missing_ids(
     if pc.any(wrong).as_py():
         place = int(np.argmax(np.asarray(wrong)))
         raise InputError(
-            f"{what}: the id in {name_of(place)} is {column[place].as_py()!r}, which means a missing value: fill it in "
-            "or remove the row; if it is an id, pass na_values=() (--na '')"
+            f"{what}: the id in {row_name(place)} is {column[place].as_py()!r}, which means a missing value: fill it "
+            "in or remove the row; if it is an id, pass na_values=() (--na '')"
         )
 
 
