@@ -28,7 +28,11 @@ PREPARED = "Examples use a `graph`, a `model` fitted to it, an `index` of the mo
 
 # page -> title, what it is about, and the public names on it in their order
 PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "graph": ("Graph", "Nodes with ids and features, and the edges between them.", ("Graph", "graph.graph.Adjacency")),
+    "graph": (
+        "Graph",
+        "Nodes with ids and features, and the edges between them.",
+        ("Graph", "graph.graph.Adjacency", "graph.column_report.ColumnReport", "graph.column_report.ColumnUse"),
+    ),
     "predictor": (
         "Predictor",
         "Fit a model, ask it, save it; callbacks of the training; an index for large graphs.",

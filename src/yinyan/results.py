@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import html
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
@@ -116,6 +118,31 @@ class Recommendations(Sequence[Recommendation]):
 
             raise MissingExtraError("to_pandas needs pandas: pip install pandas") from error
         return pd.DataFrame({name: list(values) for name, values in self._columns().items()})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the table to a file, whole or not at all.
+
+        Parameters
+        ----------
+        path
+            A name that ends in .csv, .parquet, .jsonl, .ndjson or .xlsx, which is the format.
+
+        Raises
+        ------
+        InputError
+            If the name ends otherwise.
+        StoreError
+            If the file cannot be written.
+        MissingExtraError
+            If the format is .xlsx and openpyxl is not installed (`pip install 'yinyan[excel]'`).
+
+        Examples
+        --------
+        >>> model.recommend(0, k=3).save("links.csv")
+        """
+        from yinyan.graph.table_writing import write_rows
+
+        write_rows(self.to_arrow(), Path(path))
 
     def _columns(self) -> dict[str, Any]:
         columns = {"source": self.sources, "target": self.targets, "score": self.scores, "rank": self.ranks}

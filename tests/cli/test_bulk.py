@@ -119,7 +119,11 @@ class TestRecommendAll:
 class TestFiles:
     @pytest.mark.parametrize(
         ("name", "said"),
-        [("links.txt", ".parquet or .csv"), ("absent/links.csv", "does not exist"), ("folder.csv", "is a directory")],
+        [
+            ("links.txt", "needs to end in .parquet, .csv, .jsonl"),
+            ("absent/links.csv", "does not exist"),
+            ("folder.csv", "is a directory"),
+        ],
     )
     def test_places_that_cannot_hold_rows(
         self, name: str, said: str, text_model: LinkPredictor, tmp_path: Path

@@ -81,7 +81,7 @@ class TestRecommend:
             ((), "--all"),
             (("7", "--all"), "one of the two"),
             (("--all",), "--out links.parquet"),
-            (("--all", "--out", "links.txt"), ".parquet or .csv"),
+            (("--all", "--out", "links.txt"), "needs to end in .parquet, .csv, .jsonl"),
             (("--all", "--out", "absent/links.csv"), "create it first"),
             (("--all", "--out", "links.csv", "--among", "x.csv"), "exclude each other"),
             (("7", "-k", "0"), "positive integer"),

@@ -231,6 +231,7 @@ TABLE = [
     (("--delimiter", "\\t"), "delimiter", "\t"),
     (("--delimiter", ";"), "delimiter", ";"),
     (("--encoding", "latin-1"), "encoding", "latin-1"),
+    (("--na", "NULL", "--na", "x"), "na_values", ["NULL", "x"]),
 ]
 
 

@@ -96,7 +96,8 @@ def test_what_is_skipped_is_said_once() -> None:
     assert matrix.shape == (4, 1)
     assert encoder.notes == (
         "skipped columns 'one', 'same', 'alike': the same value in every row",
-        "skipped column 'title': text with more than 2 distinct values (give such columns as vectors)",
+        "skipped column 'title': text with more than 2 distinct values (name the column under feature_columns, "
+        "--feature, to use its words)",
         "skipped column 'void': no values",
         "skipped column 'raw': values of type binary are no features",
     )

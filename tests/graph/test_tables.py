@@ -18,13 +18,14 @@ from hypothesis import strategies as st
 
 from yinyan.errors import InputError, StoreError
 from yinyan.graph import packed_files
+from yinyan.graph.column_types import typed_column
 from yinyan.graph.columns import (
     find_column,
     guess_column,
     guess_edge_columns,
     guess_node_column,
 )
-from yinyan.graph.tables import open_table, read_table, typed_column, write_parquet
+from yinyan.graph.tables import open_table, read_table, write_parquet
 
 
 def write(folder: Path, text: str | bytes, name: str = "edges.csv") -> Path:
@@ -173,7 +174,7 @@ def test_types_need_every_value() -> None:
         ("source,source\na,b\n", "two columns named 'source'"),
         (b"\x00\x01\x02\xff" * 99, "is a binary file"),
         (bytes(range(1, 256)) * 9, "is a binary file"),
-        (b"PK\x03\x04 spreadsheet", "zip archive or a spreadsheet"),
+        (b"PK\x03\x04 spreadsheet", "zip archive or a damaged spreadsheet"),
         (b"PAR1 but no more", "damaged Parquet file"),
         (b"\x1f\x8b\x08 broken", "cannot be unpacked"),
         (gzip.compress(b"source,target\n" + b"a,b\n" * 999, mtime=0)[:-20], "cannot be unpacked|cannot be read"),

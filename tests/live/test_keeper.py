@@ -287,3 +287,23 @@ def test_the_log_lies_beside_the_model(model: Path) -> None:
     room.close()
     assert log_path(model) == model.parent / "model.changes.sqlite" and log_path(model).exists()
     assert LinkPredictor.load(model).graph_.num_edges == len(two_rings())  # the model itself is as it was
+
+
+def test_new_nodes_with_lists_and_texts_of_tokens(tmp_path: Path) -> None:
+    """The service's nodes pass the stored encoder of multi-hot columns, many at once or one by one."""
+    ids = [f"n{i}" for i in range(40)]
+    edges = {"source": [ids[a] for a, _ in two_rings()], "target": [ids[b] for _, b in two_rings()]}
+    tags = ["a|b", "b", "a|c", "c|b|a", "b|c", "a", "c", "b|a"] * 5
+    graph = Graph.from_table(edges, nodes={"id": ids, "tags": tags}, unmatched="keep")
+    tiny_predictor().fit(graph).save(tmp_path / "model")
+    room = opened(tmp_path / "model")
+    try:
+        given = {"x": ["c", "a"], "y": ["a", "unknown", "c"]}
+        nodes = [{"id": name, "features": {"tags": tokens}, "neighbours": ["n3"]} for name, tokens in given.items()]
+        make(room, {"kind": "add_nodes", "nodes": nodes})
+        rows = room.now.inputs.features.listed()
+        assert all(np.array_equal(np.asarray(part)[:, :3], [[1, 0, 1]]) for part in rows[1:]) and len(rows) == 3
+        with pytest.raises(InputError, match="column 'tags' needs text or lists of text"):
+            make(room, {"kind": "add_nodes", "nodes": [{"id": "z", "features": {"tags": 1.5}, "neighbours": ["n3"]}]})
+    finally:
+        room.close()

@@ -33,7 +33,7 @@ _NEGATIVE = frozenset({"neg", "negative", "negatives", "false", "non", "samples"
 _FILLERS = frozenset({"heart", "split", "set", "data", "pairs"})
 _LABELS = ("label", "labels", "y")
 
-_TABLES = (".csv", ".tsv", ".txt", ".parquet")
+_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".xlsx")
 NAMING = (
     "train, valid (or val, validation) and test, alone or with _pos, _edges, _links or _neg, _edges_false "
     f"({', '.join(_TABLES)}, .npy, .npz, OGB's .pt), or HeaRT's heart_test_samples.npy"

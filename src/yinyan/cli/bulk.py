@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from yinyan.errors import InputError, StoppedError, StoreError
-from yinyan.files import atomic_path, write_error, write_text
+from yinyan.errors import InputError, StoppedError
+from yinyan.files import write_error, write_text
 from yinyan.graph.columns import find_column, guess_edge_columns
+from yinyan.graph.table_writing import check_rows_file, rows_writer, write_rows
 from yinyan.graph.tables import read_table, write_parquet
 from yinyan.predictor import LinkPredictor
 from yinyan.results import Id
@@ -25,28 +25,6 @@ __all__ = ["candidates", "check_rows_file", "pairs_of", "recommend_all", "write_
 
 _BLOCK = 500  # sources a part of an exact search
 _INDEXED = 8192  # of one by an index, which asks for similar sources together
-
-
-def check_rows_file(path: Path | None) -> None:
-    """Refuse a file that cannot hold rows before they are made, not after; None is no file."""
-    if path is None:
-        return
-    if path.suffix not in (".parquet", ".csv"):
-        raise InputError(f"'{path}' needs to end in .parquet or .csv")
-    if path.is_dir():
-        raise StoreError(f"cannot write '{path}': it is a directory (choose another name)")
-    if not path.parent.is_dir():
-        raise StoreError(f"cannot write '{path}': its folder does not exist (create it first)")
-
-
-def write_rows(table: pa.Table, path: Path) -> None:
-    """A table to Parquet or CSV, by the name of the file."""
-    check_rows_file(path)
-    if path.suffix == ".parquet":
-        write_parquet(table, path)
-        return
-    with atomic_path(path) as temporary:
-        pa_csv.write_csv(table, temporary)
 
 
 def candidates(model: LinkPredictor, path: Path, *, header: bool = True) -> list[Id]:
@@ -78,7 +56,7 @@ def recommend_all(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Write the `k` best new partners of every node to a Parquet or CSV file; returns the number of rows.
+    """Write the `k` best new partners of every node to a file, by the end of its name; returns the number of rows.
 
     They are found exactly, or by an `index`. Finished parts lie in a folder beside `path` until all are there, so a
     second call with the same model, index and `k` goes on after an interruption.
@@ -144,14 +122,12 @@ def _join(parts: list[Path], path: Path) -> int:
     """All parts as one file, a part in memory at a time."""
     count = 0
     schema = _joint_schema(parts)
-    with atomic_path(path) as temporary, temporary.open("wb") as file:
-        opened = pq.ParquetWriter(file, schema) if path.suffix == ".parquet" else pa_csv.CSVWriter(file, schema)
-        with opened as writer:
-            for part in parts:
-                table = pq.read_table(part)
-                if table.num_rows:
-                    writer.write_table(table.cast(schema))
-                    count += table.num_rows
+    with rows_writer(path, schema) as write:
+        for part in parts:
+            table = pq.read_table(part)
+            if table.num_rows:
+                write(table.cast(schema))
+                count += table.num_rows
     return count
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -34,23 +34,29 @@ def check(
     log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
     as_json: flags.AsJson = False,
 ) -> None:
-    """Verify the files of a saved model, its index and its change log."""
-    found = checked_model(model, log)
+    """Verify the files of a saved model, its index and its change log; list what each table column became."""
+    found, columns = checked_model(model, log)
     rows = [row._asdict() for row in found]
     wrong = [row for row in found if row.state not in _HARMLESS]
     if as_json:
-        common.print_json({"model": str(model), "intact": not wrong, "files": rows})
+        common.print_json({"model": str(model), "intact": not wrong, "files": rows, "columns": columns})
     else:
         common.print_rows([{**row, "bytes": "" if row["bytes"] is None else f"{row['bytes']:,}"} for row in rows],
                           as_json=False, right=(2,))  # fmt: skip
+        if columns:
+            typer.echo("\ncolumns of the tables that the model was fitted on:\n")
+            common.print_rows([{**row, "size": row["size"] or ""} for row in columns], as_json=False, right=(4,))
     if wrong:
         names = ", ".join(dict.fromkeys(row.file for row in wrong))
         typer.echo(f"error: '{model}' is damaged ({names}): restore it from a copy, or fit again", err=True)
         raise typer.Exit(1)
 
 
-def checked_model(path: Path, log: Path | None = None) -> list[Checked]:
-    """A line for each file of a model directory, for what the files hold together, and for the change log."""
+def checked_model(path: Path, log: Path | None = None) -> tuple[list[Checked], list[dict[str, Any]]]:
+    """A line for each file of a model directory, for what the files hold together, and for the change log.
+
+    Also what each column of the tables became, if the model can be read.
+    """
     from yinyan.retrieval.index_store import INDEX_FILE
     from yinyan.store import opened_model
 
@@ -71,7 +77,7 @@ def checked_model(path: Path, log: Path | None = None) -> list[Checked]:
         for entry in sorted(path.iterdir())
         if entry.name not in listed
     ]
-    return found + _log(path, log)
+    return found + _log(path, log), [] if fitted is None else fitted.graph.columns.to_dicts()
 
 
 def _parts(opened: OpenedModel) -> tuple[list[Checked], Fitted | None]:

@@ -106,9 +106,11 @@ def read_graph(edges: Path, table: TableOptions, progress: Progress) -> Graph:
 
 
 def show_graph(graph: Graph, progress: Progress) -> None:
-    """One line on the graph, and one for each note."""
+    """One line on the graph, one on the columns of each table, and one for each other note."""
     summary = graph.describe().splitlines()[0]
-    for note in (f"graph: {summary}", *graph.notes):
+    columns = [f"columns: {line}" for line in graph.columns.lines()]
+    others = [note for note in graph.notes if not (columns and note.startswith("columns: "))]
+    for note in (f"graph: {summary}", *columns, *others):
         progress.note(aligned(note))
 
 

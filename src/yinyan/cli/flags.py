@@ -34,11 +34,15 @@ __all__ = [
 
 Command = Callable[..., None]
 
-Edges = Annotated[Path, typer.Argument(help="table of edges: CSV, TSV or Parquet", show_default=False)]
+Edges = Annotated[
+    Path, typer.Argument(help="table of edges: CSV, TSV, Parquet, JSON lines or Excel", show_default=False)
+]
 Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]
 Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
-RowsFile = Annotated[Path | None, typer.Option(help=".parquet or .csv file for the rows (default: print them)")]
+RowsFile = Annotated[
+    Path | None, typer.Option(help=".csv, .parquet, .jsonl or .xlsx file for the rows (default: print them)")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print no progress and no notes")]
 ByIndex = Annotated[
@@ -76,7 +80,7 @@ def _table_flags(f: dataclasses.Field[Any]) -> list[inspect.Parameter]:
     switch: Switch | None = f.metadata["switch"]
     flag = f.metadata["flag"]
     if flag != "":
-        kind = list[str] if f.name == "feature_columns" else Path if f.name == "nodes" else str
+        kind = list[str] if f.name in ("feature_columns", "na_values") else Path if f.name == "nodes" else str
         default = f.default if isinstance(f.default, str) else None
         option = _table(f.metadata["help"], f"--{(flag or f.name).replace('_', '-')}")
         found.append(_keyword(f.name, Annotated[kind | None, option], default))
@@ -101,7 +105,7 @@ def _table_values(given: dict[str, Any]) -> dict[str, Any]:
         values["prefixes"] = tuple(values["prefixes"].split(","))
     if values["delimiter"] == "\\t":
         values["delimiter"] = "\t"
-    return {**values, "feature_columns": values["feature_columns"] or None}
+    return {**values, **{name: values[name] or None for name in ("feature_columns", "na_values")}}
 
 
 def _table(help: str, name: str) -> Any:

@@ -9,7 +9,16 @@ from typing import Literal
 from yinyan.errors import InputError
 from yinyan.text import listed
 
-__all__ = ["find_column", "guess_column", "guess_edge_columns", "guess_node_column", "has_edge_names"]
+__all__ = [
+    "find_column",
+    "guess_column",
+    "guess_edge_columns",
+    "guess_node_column",
+    "has_edge_names",
+    "says_identifier",
+    "says_time",
+    "two_kinds",
+]
 
 # Spelled without case, spaces and punctuation: `Source_ID` is `sourceid`.
 _PARTNERS = {
@@ -28,12 +37,7 @@ _PARTNERS = {
 _ENDINGS = ("", "id", "node", "nodeid")
 _NUMBERED = ("protein{}", "gene{}", "node{}", "nodeid{}", "node{}id", "id{}")
 _PAIRS = (
-    *(
-        (a + end, b + end)
-        for a, partners in _PARTNERS.items()
-        for b in partners
-        for end in ("", "id", "node", "nodeid")
-    ),
+    *((a + end, b + end) for a, partners in _PARTNERS.items() for b in partners for end in _ENDINGS),
     *((name.format(1), name.format(2)) for name in _NUMBERED),
     *(("start", "end"), ("left", "right"), ("u", "v"), ("i", "j"), ("a", "b")),
 )
@@ -42,6 +46,10 @@ _USUAL = {
     "time": ("time", "timestamp", "datetime", "date", "year", "edgetime", "unixtime", "ts"),
     "node id": ("id", "nodeid", "node"),
 }
+
+_IDENTIFIERS = {"id", "ids", "key", "uuid", "index", "idx", "rowid", "rownumber", "serial", "isbn", "ean"}
+_IDENTIFIER_ENDS = ("_id", " id", "-id", "_key", "_no", "_nr", "_number", "Id", "ID")
+_TWO_KINDS = ("user", "customer", "author")  # sources whose targets are nodes of another kind
 
 
 def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
@@ -63,6 +71,25 @@ def has_edge_names(names: Sequence[str]) -> bool:
     """Whether the names include a usual pair of edge columns."""
     plain = {_plain(name) for name in names}
     return any(source in plain and target in plain for source, target in _PAIRS)
+
+
+def two_kinds(source: str, target: str) -> tuple[str, str] | None:
+    """The two kinds of nodes that the names of the columns mention, such as user and item; None if they do not."""
+    kinds = [(a, b) for a in _TWO_KINDS for b in (*_PARTNERS[a], *_PARTNERS["user"])]
+    pair = _plain(source), _plain(target)
+    found = (k for k in kinds for end in _ENDINGS if pair in ((k[0] + end, k[1] + end), (k[1] + end, k[0] + end)))
+    kind = next(found, None)
+    return kind if kind is None or pair[0].startswith(kind[0]) else (kind[1], kind[0])
+
+
+def says_identifier(name: str) -> bool:
+    """Whether the name of a column says that its values tell rows apart."""
+    return _plain(name) in _IDENTIFIERS or name.strip().endswith(_IDENTIFIER_ENDS)
+
+
+def says_time(name: str) -> bool:
+    """Whether the name of a column says that its values are times."""
+    return any(word in _plain(name) for word in ("time", "date", "year")) or _plain(name) in _USUAL["time"]
 
 
 def guess_column(names: Sequence[str], role: Literal["weight", "time", "node id"]) -> str | None:

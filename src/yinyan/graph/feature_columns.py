@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -11,74 +12,87 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
+from yinyan.graph.column_plans import ColumnPlan, Kind, Outcome
+from yinyan.graph.column_types import NA_VALUES, is_text, known_texts, plain_text, typed_column
+from yinyan.graph.columns import says_identifier, says_time
 from yinyan.graph.edge_lists import row_name
 from yinyan.graph.ids import Ids
-from yinyan.graph.tables import typed_column
+from yinyan.graph.token_columns import (
+    MOST_CATEGORIES,
+    find_separator,
+    lists_in_text,
+    plan_hashed,
+    plan_tokens,
+    token_codes,
+)
 from yinyan.text import counted
 
-__all__ = ["ColumnPlan", "Outcome", "column_block", "column_entries", "plan_column"]
+__all__ = ["column_block", "column_entries", "kind_in_words", "plan_column"]
 
-Kind: TypeAlias = Literal["number", "flag", "category", "vector"]
 Entries: TypeAlias = npt.NDArray[Any]
 
-_MOST_CATEGORIES = 1000
+_FEW_ROWS = 20  # below, distinct integers are an identifier only if the name of the column says so
+_NEARLY_UNIQUE = 0.95
+_EVEN = 0.2  # largest distance of the values' distribution from an even one: serial numbers and random keys are even
+_RECURRING = 5  # rows per distinct text, on average, from which on more texts than MOST_CATEGORIES are hashed
+_LONG = 10  # numbers of a vector that is not taken for a list of tokens
+_MOSTLY = 0.9
+_WORDS = {
+    **{"number": "numeric", "flag": "boolean", "category": "categorical"},
+    **{"vector": "vector", "tokens": "multi-hot", "hashed": "hashed"},
+}
 
 
-@dataclass(frozen=True)
-class ColumnPlan:
-    """What `fit` learned about one column."""
-
-    name: str
-    kind: Kind
-    size: int = 1  # columns of the result, the mark of missing values apart
-    mean: float = 0.0
-    scale: float = 1.0
-    has_missing: bool = False
-    categories: tuple[str, ...] = ()
-
-    @property
-    def width(self) -> int:
-        """Columns of the result, the mark of missing values included."""
-        return self.size + self.has_missing
-
-
-class Outcome(NamedTuple):
-    """A plan and the nonzero entries it makes, or no plan; the note says what a reader should know."""
-
-    plan: ColumnPlan | None
-    note: str = ""
-    nonzero: int = 0
-
-
-def plan_column(name: str, column: pa.ChunkedArray, ids: Ids | None = None) -> Outcome:
-    """Choose how to encode a column."""
+def plan_column(name: str, column: pa.ChunkedArray, ids: Ids | None = None, *, asked: bool = False) -> Outcome:
+    """Choose how to encode a column; one that was `asked` for by name may be an identifier or free text."""
     kind = _kind_of(column.type)
     if kind is None:
         return Outcome(None, f"values of type {column.type} are no features")
     if column.null_count == len(column):
         return Outcome(None, "no values")
     if kind == "category":
-        return _plan_category(name, column)
+        return _plan_text(name, column, ids, asked=asked)
+    if kind == "tokens" or (kind == "vector" and _are_token_numbers(column)):
+        return plan_tokens(name, column, "", asked=asked)
     if kind == "vector":
         return _plan_vector(name, column, ids)
-    return _plan_number(name, _numbers(name, column, ids))
+    values = _numbers(name, column, ids)
+    if not asked and kind == "number" and not pa.types.is_temporal(column.type) and _is_identifier(name, values):
+        return Outcome(
+            None,
+            "an identifier (whole numbers, nearly all different): name the column under feature_columns (--feature) to "
+            "use it",
+        )
+    return _plan_number(name, values)
 
 
-def column_block(plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None) -> npt.NDArray[np.float32]:
+def kind_in_words(plan: ColumnPlan, kind: pa.DataType) -> str:
+    """What a reader calls the features of a column of this type."""
+    return "date" if plan.kind == "number" and pa.types.is_temporal(kind) else _WORDS[plan.kind]
+
+
+def column_block(
+    plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None, na_values: Sequence[str] = NA_VALUES
+) -> npt.NDArray[np.float32]:
     """Encode a column: (rows, plan.width)."""
     block = np.zeros((len(column), plan.width), dtype=np.float32)
+    column = _known(plan, column, na_values)
+    if plan.kind in ("tokens", "hashed"):
+        block[token_codes(plan, _tokens(plan, column))] = 1
+        return block
     if plan.kind == "category":
         codes = _codes(column, plan.categories)
         missing = column.is_null().to_numpy()
         known = np.flatnonzero(codes >= 0)
         block[known, codes[known]] = 1
     elif plan.kind == "vector":
-        missing, vectors = _vectors(plan.name, column, ids)
+        lists = lists_in_text(column) if plan.separator and is_text(column.type) else column
+        missing, vectors = _vectors(plan.name, column if lists is None else lists, ids)
         if vectors.shape[1] != plan.size and len(vectors):
             raise InputError(f"column {plan.name!r} needs lists of {plan.size} numbers (got {vectors.shape[1]})")
         block[~missing, : plan.size] = vectors.reshape(-1, plan.size)
     else:
-        values = _numbers(plan.name, typed_column(column), ids)
+        values = _numbers(plan.name, typed_column(column, na_values), ids)
         missing = np.isnan(values)
         with np.errstate(over="ignore"):
             block[:, 0] = np.where(missing, 0.0, (values - plan.mean) / plan.scale)
@@ -88,10 +102,16 @@ def column_block(plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = No
     return block
 
 
-def column_entries(plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None) -> tuple[Entries, ...]:
+def column_entries(
+    plan: ColumnPlan, column: pa.ChunkedArray, ids: Ids | None = None, na_values: Sequence[str] = NA_VALUES
+) -> tuple[Entries, ...]:
     """Encode a column as the rows, columns and values of its nonzero entries."""
+    column = _known(plan, column, na_values)
+    if plan.kind in ("tokens", "hashed"):
+        rows, codes = token_codes(plan, _tokens(plan, column))
+        return rows, codes, np.ones(len(rows), dtype=np.float32)
     if plan.kind != "category":
-        block = column_block(plan, column, ids)
+        block = column_block(plan, column, ids, na_values)
         rows, columns = np.nonzero(block)
         return rows, columns, block[rows, columns]
     codes = _codes(column, plan.categories)  # without the zeros of a thousand categories
@@ -105,10 +125,12 @@ def _kind_of(kind: pa.DataType) -> Kind | None:
     types = pa.types
     if types.is_dictionary(kind):
         return "category" if _kind_of(kind.value_type) is not None else None
-    if types.is_string(kind) or types.is_large_string(kind) or kind == pa.string_view():
+    if is_text(kind):
         return "category"
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         inner = kind.value_type
+        if is_text(inner):
+            return "tokens"
         return "vector" if types.is_boolean(inner) or _kind_of(inner) == "number" else None
     if types.is_boolean(kind):
         return "flag"
@@ -136,11 +158,33 @@ def _plan_number(name: str, values: npt.NDArray[np.float64]) -> Outcome:
     return Outcome(plan, note if lost else "", len(values))
 
 
-def _plan_category(name: str, column: pa.ChunkedArray) -> Outcome:
-    distinct = pc.unique(_text(column)).drop_null()
-    most = max(2, min(_MOST_CATEGORIES, len(column) // 2))
-    if len(distinct) > most:
-        return Outcome(None, f"text with more than {most:,} distinct values (give such columns as vectors)")
+def _plan_text(name: str, column: pa.ChunkedArray, ids: Ids | None, *, asked: bool) -> Outcome:
+    """Lists and tokens written as text, else categories, else words if asked for."""
+    lists = lists_in_text(column)
+    if lists is not None:
+        outcome = plan_column(name, lists, ids, asked=asked)
+        plan = outcome.plan
+        return outcome if plan is None else outcome._replace(plan=replace(plan, separator="[]"))
+    distinct = pc.unique(plain_text(column)).drop_null()
+    most = max(2, min(MOST_CATEGORIES, len(column) // 2))
+    separator = find_separator(column, spaces=len(distinct) > most)
+    if separator is not None:
+        return plan_tokens(name, column, separator, asked=asked)
+    if len(distinct) <= most:
+        return _plan_category(name, column, distinct)
+    lost = column.null_count
+    if len(column) - lost >= _RECURRING * len(distinct):
+        return plan_hashed(name, len(distinct), lost, len(column))
+    if asked:
+        return plan_tokens(name, column, "words", asked=True)
+    return Outcome(
+        None,
+        f"text with more than {most:,} distinct values (name the column under feature_columns, --feature, to use its "
+        "words)",
+    )
+
+
+def _plan_category(name: str, column: pa.ChunkedArray, distinct: pa.Array) -> Outcome:
     if len(distinct) == 1 and not column.null_count:
         return Outcome(None, "the same value in every row")
     categories = tuple(sorted(distinct.to_pylist()))
@@ -161,15 +205,53 @@ def _plan_vector(name: str, column: pa.ChunkedArray, ids: Ids | None) -> Outcome
     return Outcome(plan, note, int(np.count_nonzero(vectors)) + lost)
 
 
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    return column.cast(pa.large_string())
+def _are_token_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether lists hold whole numbers and differ in length: numbers of tokens, not vectors."""
+    if pa.types.is_fixed_size_list(column.type) or not pa.types.is_integer(column.type.value_type):
+        return False
+    lengths = np.asarray(pc.list_value_length(column).drop_null(), dtype=np.int64)
+    usual = int(np.bincount(lengths).argmax()) if len(lengths) else 0
+    is_vector = usual >= _LONG and (lengths == usual).mean() >= _MOSTLY  # some of which are damaged
+    return len(np.unique(lengths)) > 1 and not is_vector
+
+
+def _is_identifier(name: str, values: npt.NDArray[np.float64]) -> bool:
+    """Whether numbers only tell rows apart: whole, nearly all different, and named or spread as keys are."""
+    known = values[~np.isnan(values)]
+    if not len(known) or (known != np.floor(known)).any():
+        return False
+    distinct = np.unique(known)
+    if len(distinct) < 2 or len(distinct) < _NEARLY_UNIQUE * len(known):
+        return False
+    if says_identifier(name):
+        return len(distinct) > 2  # 0 and 1 are a truth value
+    if len(known) < _FEW_ROWS or says_time(name):
+        return False
+    place = (distinct - distinct[0]) / (distinct[-1] - distinct[0])
+    distance = np.abs(place - np.linspace(0, 1, len(distinct))).max()
+    return bool(np.median(np.diff(distinct)) <= 2 or distance <= _EVEN)
+
+
+def _known(plan: ColumnPlan, column: pa.ChunkedArray, na_values: Sequence[str]) -> pa.ChunkedArray:
+    """A column with null for texts that mean a missing value, but for those that are categories of the plan."""
+    kept = plan.categories if plan.kind == "category" else ()
+    return known_texts(column, [text for text in na_values if text not in kept])
+
+
+def _tokens(plan: ColumnPlan, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column, refused unless it holds tokens."""
+    kind = column.type
+    if not (is_text(kind) or _kind_of(kind) in ("tokens", "vector") or pa.types.is_null(kind)):
+        single = not plan.separator and pa.types.is_integer(kind)
+        if not single:
+            raise InputError(f"column {plan.name!r} needs text or lists of text (got {kind})")
+        column = column.cast(pa.large_string())
+    return column.cast(pa.large_string()) if pa.types.is_null(kind) else column
 
 
 def _codes(column: pa.ChunkedArray, categories: tuple[str, ...]) -> npt.NDArray[np.int64]:
     """The number of each value's category, -1 where it has none."""
-    found = pc.index_in(_text(column), value_set=pa.array(categories, pa.large_string()), skip_nulls=True)
+    found = pc.index_in(plain_text(column), value_set=pa.array(categories, pa.large_string()), skip_nulls=True)
     return np.asarray(found.fill_null(-1).to_numpy(), dtype=np.int64)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,16 +11,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
-from yinyan.graph.columns import find_column, guess_column, guess_edge_columns
+from yinyan.graph.column_report import ColumnReport, ColumnUse
+from yinyan.graph.column_types import na_texts, typed_column
+from yinyan.graph.columns import find_column, guess_column, guess_edge_columns, two_kinds
 from yinyan.graph.edge_lists import Rows, Times, checked_times, checked_weights, merge_edges, row_name
 from yinyan.graph.graph import Graph
 from yinyan.graph.ids import Ids
-from yinyan.graph.node_tables import NodeTable, id_values, prefixed, read_nodes
+from yinyan.graph.node_tables import NodeTable, id_values, prefixed, read_nodes, refuse_missing_ids
 from yinyan.graph.table_options import TableOptions
-from yinyan.graph.tables import TableSource, open_table, typed_column
+from yinyan.graph.tables import TableSource, open_table
 from yinyan.text import counted
 
 __all__ = ["graph_from_table"]
+
+_FEW_EDGES = 20  # below, sources and targets often share no id by chance
+_ALMOST_NONE = 0.01  # share of ids on both sides that typing errors may explain
 
 
 class _Roles(NamedTuple):
@@ -42,6 +47,7 @@ class _Edges(NamedTuple):
     weights: npt.NDArray[np.float64] | None
     times: Times | None
     notes: list[str]
+    uses: tuple[ColumnUse, ...]
 
 
 def graph_from_table(edges: Any, options: TableOptions) -> Graph:
@@ -57,7 +63,7 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     merged = merge_edges(
         read.source, read.target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
     )
-    notes = read.notes
+    notes, uses = read.notes, read.uses
     del read
     pa.default_memory_pool().release_unused()  # what reading took, of a large table more than the graph
     sides = None if num_first is None else (np.arange(len(table.ids)) >= num_first).astype(np.int8)
@@ -71,12 +77,18 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
         options.directed,
         table.encoder,
         (*notes, *merged.notes, *table.notes),
+        ColumnReport((*uses, *table.uses)),
     )
 
 
 def _open(source: Any, options: TableOptions, label: str) -> TableSource:
     return open_table(
-        source, header=options.header, delimiter=options.delimiter, encoding=options.encoding, label=label
+        source,
+        header=options.header,
+        delimiter=options.delimiter,
+        encoding=options.encoding,
+        label=label,
+        na_values=na_texts(options.na_values),
     )
 
 
@@ -106,6 +118,8 @@ def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _E
     table = opened.read([name for name in named.values() if name is not None])
     guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed and name is not None]
     notes = [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
+    for end in (roles.source, roles.target):
+        refuse_missing_ids(table[end], options, f"{opened.label}, column {end!r}")
     rows: Rows | None = None
     if table[roles.source].null_count or table[roles.target].null_count:
         whole = pc.and_(table[roles.source].is_valid(), table[roles.target].is_valid())
@@ -119,15 +133,19 @@ def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _E
     def name_of(position: int) -> str:
         return row_name(position if rows is None else int(rows[position]))
 
-    weights = _values(table, opened, roles.weight, "weight", roles, notes, name_of)
-    times = _values(table, opened, roles.time, "time", roles, notes, name_of)
+    na_values = na_texts(options.na_values)
+    weights = _values(table, opened, roles.weight, "weight", roles, notes, name_of, na_values)
+    times = _values(table, opened, roles.time, "time", roles, notes, name_of, na_values)
     ends = [
         prefixed(id_values(table[name], options.id_type, f"{opened.label}, column {name!r}"), prefix)
         for name, prefix in zip((roles.source, roles.target), options.prefixes or ("", ""), strict=True)
     ]
     ids, (source, target) = Ids.encode(*ends)
     notes += _odd_ids(ids) if opened.is_text else []
-    return _Edges(ids, source, target, weights, times, notes)
+    if not options.bipartite:
+        notes += _bipartite_remark(roles, source, target)
+    used = {**named, "weight": None if weights is None else roles.weight, "time": None if times is None else roles.time}
+    return _Edges(ids, source, target, weights, times, notes, _uses(opened, roles, used))
 
 
 def _values(
@@ -138,11 +156,12 @@ def _values(
     roles: _Roles,
     notes: list[str],
     name_of: Callable[[int], str],
+    na_values: Sequence[str],
 ) -> Any:
     """The weights or times of the edges; a guessed column that holds neither is left alone."""
     if name is None:
         return None
-    column = typed_column(table[name])
+    column = typed_column(table[name], na_values)
     kind = column.type
     number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
     dated = role == "time" and (pa.types.is_date(kind) or pa.types.is_timestamp(kind))
@@ -163,6 +182,42 @@ def _values(
     if role == "weight":
         return checked_weights(column.to_numpy(), name_of, what)
     return checked_times(column.to_numpy(), name_of, what)
+
+
+def _uses(opened: TableSource, roles: _Roles, used: Mapping[str, str | None]) -> tuple[ColumnUse, ...]:
+    """What became of each column of the edge table, in its order."""
+    role_of = {name: role for role, name in used.items() if name is not None}
+    found = []
+    for name in opened.names:
+        role = role_of.get(name)
+        if role is not None:
+            note = "guessed" if role in roles.guessed else ""
+        elif name in (roles.weight, roles.time):
+            note = "holds no numbers"
+        else:
+            note = "no usual name of an edge column" if name.strip() else "no name"
+        found.append(ColumnUse(opened.label, name, role or "dropped", note=note))
+    return tuple(found)
+
+
+def _bipartite_remark(roles: _Roles, source: Rows, target: Rows) -> list[str]:
+    """A question, if sources and targets seem to be two kinds of nodes: they share none, or their names say so."""
+    kinds = two_kinds(roles.source, roles.target)
+    if kinds is None and len(source) < _FEW_EDGES:
+        return []
+    count = int(source.max()) + 1  # the sources were numbered first
+    shared = len(np.unique(target[target < count]))
+    ends = min(count, len(np.unique(target)))
+    what = f"columns {roles.source!r} and {roles.target!r}"
+    if not shared:
+        return [f"{what} share no id: is the graph bipartite? Then pass bipartite=True (--bipartite)"]
+    if kinds is None and shared > _ALMOST_NONE * ends:
+        return []
+    first, second = (f"{kind}:" for kind in kinds or ("source", "target"))
+    return [
+        f"{what} share {counted(shared, 'id')} of {ends:,}: is the graph bipartite? Then pass bipartite=True and "
+        f'prefixes=("{first}", "{second}") (--bipartite --prefixes {first},{second}) to keep equal ids apart'
+    ]
 
 
 def _first_side(ids: Ids, source: Rows, target: Rows) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from yinyan.deprecation import by_keyword
 from yinyan.errors import InputError
+from yinyan.graph.column_report import ColumnReport
 from yinyan.graph.feature_matrix import column_range, refuse_not_finite
 from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Ids
@@ -57,6 +58,7 @@ class Graph:
     directed: bool = False  # whether edges have a direction
     feature_encoder: FeatureEncoder | None = None  # turns the columns of new nodes into features
     notes: tuple[str, ...] = ()  # what was guessed, merged or dropped
+    columns: ColumnReport = field(default_factory=ColumnReport)  # what each column of the tables became
 
     def __post_init__(self) -> None:
         _check_edges(self)
@@ -83,13 +85,14 @@ class Graph:
         header: bool = True,
         delimiter: str | None = None,
         encoding: str = "utf-8",
+        na_values: Sequence[str] | None = None,
     ) -> Graph:
         """Build a graph from a table of edges, and from a table of nodes if there is one.
 
-        A table is a path (CSV, TSV, Parquet), a data frame, an Arrow table or a dict of columns. A column is given by
-        name or position; one that is not given is guessed. Repeated edges are merged: weights are added, the earliest
-        time is kept. Self loops, edges of weight zero and rows that lack an end are dropped. `notes` counts all of
-        these.
+        A table is a path (CSV, TSV, Parquet, JSON lines, Excel), a data frame, an Arrow table or a dict of columns. A
+        column is given by name or position; one that is not given is guessed. Repeated edges are merged: weights are
+        added, the earliest time is kept. Self loops, edges of weight zero and rows that lack an end are dropped.
+        `notes` counts all of these.
 
         Parameters
         ----------
@@ -121,11 +124,15 @@ class Graph:
             Character between columns of a text file; detected unless given.
         encoding
             Encoding of text files.
+        na_values
+            Texts that mean a missing value. Unless given: `\\N`, `NA`, `N/A`, `NULL`, `NaN`, `None`, `-`, `?` and
+            usual spellings of these. An empty cell is missing in any case. In a column of ids such a text is an
+            error, except the empty cell; `()` makes it an id.
 
         Returns
         -------
         Graph
-            The graph, with `notes` on what was guessed, merged and dropped.
+            The graph, with `columns` on what each column became, and `notes` on what was guessed, merged and dropped.
 
         Raises
         ------
@@ -157,6 +164,7 @@ class Graph:
             header=header,
             delimiter=delimiter,
             encoding=encoding,
+            na_values=na_values,
         )
         return graph_from_table(edges, options)
 

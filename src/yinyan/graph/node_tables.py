@@ -11,14 +11,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
+from yinyan.graph.column_report import ColumnUse
+from yinyan.graph.column_types import is_text, na_texts, plain_text, typed_column
 from yinyan.graph.columns import find_column, guess_node_column
-from yinyan.graph.features import FeatureEncoder, Features
+from yinyan.graph.edge_lists import row_name
+from yinyan.graph.features import FeatureEncoder, Features, fit_columns
 from yinyan.graph.ids import Ids
 from yinyan.graph.table_options import TableOptions
-from yinyan.graph.tables import TableSource, typed_column
+from yinyan.graph.tables import TableSource
 from yinyan.text import counted
 
-__all__ = ["NodeTable", "id_values", "prefixed", "read_nodes"]
+__all__ = ["NodeTable", "id_values", "prefixed", "read_nodes", "refuse_missing_ids"]
 
 
 class NodeTable(NamedTuple):
@@ -28,6 +31,7 @@ class NodeTable(NamedTuple):
     features: Features | None
     encoder: FeatureEncoder | None
     notes: tuple[str, ...]
+    uses: tuple[ColumnUse, ...] = ()
 
 
 def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_label: str) -> NodeTable:
@@ -37,25 +41,55 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     notes = [f"columns: node id = {id_name!r} of {opened.label} (guessed)"] if node_id is None else []
     chosen = _feature_names(names, id_name, options.feature_columns)
     table = opened.read([id_name, *chosen])
+    what = f"{opened.label}, column {id_name!r}"
+    refuse_missing_ids(table[id_name], options, what)
     if table[id_name].null_count:
         notes.append(f"dropped {counted(table[id_name].null_count, 'row')} of {opened.label} without an id")
         table = table.filter(table[id_name].is_valid())
-    values = id_values(table[id_name], options.id_type, f"{opened.label}, column {id_name!r}")
+    values = id_values(table[id_name], options.id_type, what)
     try:
         described = Ids.from_values(values)
     except InputError as error:
-        raise InputError(f"{opened.label}, column {id_name!r}: {error}") from None
+        raise InputError(f"{what}: {error}") from None
     all_ids, rows = _match(ids, described, opened.label, edges_label, options, notes)
+    asked, na_values = options.feature_columns is not None, na_texts(options.na_values)
+    columns = {name: typed_column(table[name], na_values, dates_only=not opened.is_text) for name in chosen}
+    described_by = pa.array(rows, mask=rows < 0)  # null where no row describes a node
+    aligned = pa.table(columns).take(described_by) if chosen else pa.table({})
+    encoder, uses = fit_columns(aligned, chosen if asked else None, ids=all_ids, na_values=na_values)
+    found = _uses(opened, id_name, uses, options)
     if not chosen:
-        return NodeTable(all_ids, None, None, tuple(notes))
-    columns = {name: typed_column(table[name]) if opened.is_text else table[name] for name in chosen}
-    aligned = pa.table(columns).take(pa.array(rows, mask=rows < 0))  # null where no row describes a node
-    encoder = FeatureEncoder.fit(aligned, ids=all_ids)
+        return NodeTable(all_ids, None, None, tuple(notes), found)
     notes += [f"{opened.label}: {note}" for note in encoder.notes]
     if not encoder.num_columns:
         notes.append(f"{opened.label}: no column is left for features")
-        return NodeTable(all_ids, None, None, tuple(notes))
-    return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes))
+        return NodeTable(all_ids, None, None, tuple(notes), found)
+    return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes), found)
+
+
+def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str) -> None:
+    """Refuse ids that read as a missing value, by the row of the first one."""
+    texts = [text for text in na_texts(options.na_values) if text]
+    if not texts or not is_text(column.type):
+        return
+    wrong = pc.is_in(plain_text(column), value_set=pa.array(texts, pa.large_string()))
+    if pc.any(wrong).as_py():
+        place = int(np.argmax(np.asarray(wrong)))
+        raise InputError(
+            f"{what}: the id in {row_name(place)} is {column[place].as_py()!r}, which means a missing value: fill it "
+            "in or remove the row; if it is an id, pass na_values=() (--na '')"
+        )
+
+
+def _uses(
+    opened: TableSource, id_name: str, found: Sequence[ColumnUse], options: TableOptions
+) -> tuple[ColumnUse, ...]:
+    """What became of each column of the node table, in its order."""
+    by_name = {use.column: use._replace(table=opened.label) for use in found}
+    guessed = "guessed" if options.node_id is None else ""
+    by_name[id_name] = ColumnUse(opened.label, id_name, "node id", note=guessed)
+    why = "no name" if options.feature_columns is None else "not among feature_columns (--feature)"
+    return tuple(by_name.get(name, ColumnUse(opened.label, name, "dropped", note=why)) for name in opened.names)
 
 
 def id_values(column: pa.ChunkedArray, id_type: Literal["keep", "text", "integer"], what: str) -> pa.ChunkedArray:

@@ -56,6 +56,9 @@ class TableOptions:
     header: bool = _switch(True, "no-header", False, "first line is data (default: column names)")
     delimiter: str | None = _option(None, "character between columns (default: detected)")
     encoding: str = _option("utf-8", "encoding of text files (default: utf-8)")
+    na_values: Sequence[str] | None = _option(
+        None, "text of a missing value, repeatable, '' for none (default: NA, NULL, NaN and others)", flag="na"
+    )
 
     def __post_init__(self) -> None:
         if self.directed and self.bipartite:
@@ -69,6 +72,10 @@ class TableOptions:
                 "node_id and feature_columns (--node-id, --feature) choose columns of a node table: "
                 "pass nodes= (--nodes) as well"
             )
+        if self.na_values is not None and (
+            isinstance(self.na_values, str) or not all(isinstance(text, str) for text in self.na_values)
+        ):
+            raise InputError(f"'na_values' (--na) needs texts, such as ['NULL'] (got {self.na_values!r})")
         for name, flag, value, allowed in (
             ("unmatched", "--keep-unmatched", self.unmatched, ("error", "keep")),
             ("id_type", "--id-type", self.id_type, ("keep", "text", "integer")),

@@ -1,4 +1,4 @@
-"""Tables in (CSV, TSV, Parquet, data frames) and Parquet out."""
+"""Tables in (CSV, TSV, Parquet, JSON lines, Excel, data frames) and Parquet out."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from yinyan.errors import InputError
 from yinyan.files import atomic_path
+from yinyan.graph.column_types import NA_VALUES
 from yinyan.graph.csv_files import CsvLayout, csv_layout, read_csv
+from yinyan.graph.excel_files import is_excel, read_excel
+from yinyan.graph.json_lines import is_json_lines, read_json_lines
 
-__all__ = ["TableSource", "open_table", "read_table", "typed_column", "write_parquet"]
-
-_MISSING = ["", "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "Null", "null", "None", "none", "-", "?"]
+__all__ = ["TableSource", "open_table", "read_table", "write_parquet"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TableSource:
 
     @property
     def is_text(self) -> bool:
-        """Whether every column is text until `typed_column` looks at it, as in CSV."""
+        """Whether every column is text until its type is looked for, as in CSV."""
         return isinstance(self.origin, CsvLayout)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
@@ -60,6 +60,7 @@ def open_table(
     delimiter: str | None = None,
     encoding: str = "utf-8",
     label: str = "the table",
+    na_values: Sequence[str] = NA_VALUES,
 ) -> TableSource:
     """Find out what a path, data frame, arrow table or dict of columns holds."""
     if not isinstance(source, (str, os.PathLike)):
@@ -72,31 +73,24 @@ def open_table(
         with _refuse_damaged(path):
             return TableSource(path.name, _without_index(pq.read_schema(path).names), path)
     if magic.startswith(b"PK\x03\x04"):
-        raise InputError(f"{path.name} is a zip archive or a spreadsheet: unpack it, or export it as CSV")
+        if not is_excel(path):
+            raise InputError(f"{path.name} is a zip archive or a damaged spreadsheet: unpack it, or export it as CSV")
+        return _opened(*read_excel(path, header=header, na_values=na_values))
+    if magic.startswith(b"\xd0\xcf\x11\xe0"):
+        raise InputError(f"{path.name} is a spreadsheet of an old format: save it as .xlsx or .csv")
+    if is_json_lines(path):
+        return _opened(read_json_lines(path, na_values), path.name)
     layout = csv_layout(path, header=header, delimiter=delimiter, encoding=encoding)
     return TableSource(path.name, layout.names, layout)
+
+
+def _opened(table: pa.Table, label: str) -> TableSource:
+    return TableSource(label, tuple(table.column_names), table)
 
 
 def read_table(source: Any, *, header: bool = True) -> pa.Table:
     """Read a whole table. Columns of a CSV file stay text, so that ids come out as they are written."""
     return open_table(source, header=header).read()
-
-
-def typed_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Turn a column of text into integers, numbers, booleans or times, if every value is one."""
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        return column
-    trimmed = pc.utf8_trim_whitespace(column)
-    missing = pc.is_in(trimmed, value_set=pa.array(_MISSING, trimmed.type))
-    trimmed = pc.if_else(missing, pa.scalar(None, trimmed.type), trimmed)
-    if trimmed.null_count == len(trimmed):
-        return column
-    for wanted in (pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
-        try:
-            return trimmed.cast(wanted)
-        except pa.ArrowInvalid:
-            continue
-    return column
 
 
 def write_parquet(table: pa.Table, path: str | os.PathLike[str]) -> None:
@@ -107,7 +101,7 @@ def write_parquet(table: pa.Table, path: str | os.PathLike[str]) -> None:
 
 def _existing_file(path: Path) -> Path:
     if path.is_dir():
-        raise InputError(f"{path} is a directory: expected a CSV, TSV or Parquet file")
+        raise InputError(f"{path} is a directory: expected a CSV, TSV, Parquet, JSON lines or Excel file")
     if not path.exists():
         try:
             names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]

@@ -284,6 +284,7 @@ def _grow(fitted: Fitted, features: Features | None, ends: Rows, names: Sequence
         directed=graph.directed,
         feature_encoder=graph.feature_encoder,
         notes=graph.notes,
+        columns=graph.columns,
     )
     return _Growth(grown, order, place[n:], np.flatnonzero(is_message[first]))
 

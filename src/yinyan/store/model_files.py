@@ -134,6 +134,7 @@ def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
         "num_features": graph.features.num_columns if isinstance(graph.features, SparseFeatures) else None,
         "feature_encoder": graph.feature_encoder.to_dict() if graph.feature_encoder else None,
         "notes": list(graph.notes),
+        "columns": graph.columns.to_dicts(),
         "calibration": fitted.calibration.to_dict(),
         "protocol": fitted.protocol,
         "split": fitted.split_text,

@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from yinyan.graph import Graph
+from yinyan.graph.column_report import ColumnReport
 from yinyan.graph.features import FeatureEncoder, SparseFeatures
 from yinyan.graph.ids import Ids
 from yinyan.model.calibration import calibration_from_dict
@@ -168,4 +169,5 @@ def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
         directed=_typed(facts["directed"], bool, "directed"),
         feature_encoder=None if encoder is None else FeatureEncoder.from_dict(encoder),
         notes=tuple(_typed(note, str, "notes") for note in facts["notes"]),
+        columns=ColumnReport.from_dicts(facts.get("columns", ())),  # earlier versions did not write it
     )
