@@ -159,10 +159,11 @@ def test_smaller_efforts_are_tried_once_one_reaches_the_recall(built: Index) -> 
     sample = Sample.draw(ExactSearch(state.decoder), state.snapshot, 20, 10, None, seed=3)
     trials = try_efforts(state.search, state.snapshot, sample, 10, budget, lambda text: None)
     first = next(place for place, trial in enumerate(trials) if trial.reaches(0.3))
-    assert {trial.effort for trial in trials[first + 1 :]} >= set(smaller(trials[first].effort, 10))
+    assert trials[first + 1].effort == smaller(trials[first].effort, 10)[0]
     assert len({trial.effort for trial in trials}) == len(trials), "none is tried twice"
     taken = within(trials, budget)
     assert taken is not None and taken.milliseconds <= trials[first].milliseconds
+    assert {trial.effort for trial in trials} >= set(smaller(taken.effort, 10)), "nothing less is left to try"
 
 
 class TestTheMargin:
