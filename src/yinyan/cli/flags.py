@@ -47,6 +47,7 @@ ByIndex = Annotated[
 Exact = Annotated[bool, typer.Option("--exact", help="score every candidate, without an index")]
 
 _TABLE_PANEL = "Tables"
+_REPEATED = ("feature_columns", "attributes")  # options of tables that take several columns
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def _table_flags(f: dataclasses.Field[Any]) -> list[inspect.Parameter]:
     switch: Switch | None = f.metadata["switch"]
     flag = f.metadata["flag"]
     if flag != "":
-        kind = list[str] if f.name == "feature_columns" else Path if f.name == "nodes" else str
+        kind = list[str] if f.name in _REPEATED else Path if f.name == "nodes" else str
         default = f.default if isinstance(f.default, str) else None
         option = _table(f.metadata["help"], f"--{(flag or f.name).replace('_', '-')}")
         found.append(_keyword(f.name, Annotated[kind | None, option], default))
@@ -92,16 +93,18 @@ def _table_values(given: dict[str, Any]) -> dict[str, Any]:
     for f in dataclasses.fields(TableOptions):
         switch: Switch | None = f.metadata["switch"]
         value = given[f.name] if f.metadata["flag"] != "" else f.default
+        value = (value or None) if f.name in _REPEATED else value
         if switch is not None and given[switch.flag.replace("-", "_")]:
             if value != f.default:
-                raise InputError(f"--{f.name} and --{switch.flag} exclude each other: leave one out")
+                flag = f.metadata["flag"] or f.name
+                raise InputError(f"--{flag} and --{switch.flag} exclude each other: leave one out")
             value = switch.value
         values[f.name] = value
     if values["prefixes"] is not None:
         values["prefixes"] = tuple(values["prefixes"].split(","))
     if values["delimiter"] == "\\t":
         values["delimiter"] = "\t"
-    return {**values, "feature_columns": values["feature_columns"] or None}
+    return values
 
 
 def _table(help: str, name: str) -> Any:

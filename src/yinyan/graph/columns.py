@@ -9,7 +9,14 @@ from typing import Literal
 from yinyan.errors import InputError
 from yinyan.text import listed
 
-__all__ = ["find_column", "guess_column", "guess_edge_columns", "guess_node_column", "has_edge_names"]
+__all__ = [
+    "find_column",
+    "guess_column",
+    "guess_edge_columns",
+    "guess_node_column",
+    "has_edge_names",
+    "plain_name",
+]
 
 # Spelled without case, spaces and punctuation: `Source_ID` is `sourceid`.
 _PARTNERS = {
@@ -52,7 +59,7 @@ def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
             f"an edge table needs two columns of node ids (got {listed(names)}): "
             "if they are there, give the character between them (delimiter=, --delimiter)"
         )
-    plain = {_plain(name): name for name in reversed(named)}
+    plain = {plain_name(name): name for name in reversed(named)}
     for source, target in _PAIRS:
         if source in plain and target in plain:
             return plain[source], plain[target]
@@ -61,13 +68,13 @@ def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
 
 def has_edge_names(names: Sequence[str]) -> bool:
     """Whether the names include a usual pair of edge columns."""
-    plain = {_plain(name) for name in names}
+    plain = {plain_name(name) for name in names}
     return any(source in plain and target in plain for source, target in _PAIRS)
 
 
 def guess_column(names: Sequence[str], role: Literal["weight", "time", "node id"]) -> str | None:
     """Guess the column of weights, times or node ids by its usual names."""
-    plain = {_plain(name): name for name in reversed(names)}
+    plain = {plain_name(name): name for name in reversed(names)}
     return next((plain[name] for name in _USUAL[role] if name in plain), None)
 
 
@@ -98,5 +105,6 @@ def find_column(names: Sequence[str], column: str | int, role: str) -> str:
     raise InputError(f"there is no {role} column {column!r} (the columns are {listed(names)}{hint})")
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A name without case, spaces and punctuation."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())

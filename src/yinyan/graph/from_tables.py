@@ -50,7 +50,7 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     roles = _choose_roles(opened, options)
     read = _read_edges(opened, roles, options)
     num_first = _first_side(read.ids, read.source, read.target) if options.bipartite else None
-    table = NodeTable(read.ids, None, None, ())
+    table = NodeTable(read.ids)
     if options.nodes is not None:
         described = _open(options.nodes, options, "the node table")
         table = read_nodes(described, read.ids, options, edges_label=opened.label)
@@ -68,6 +68,7 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
         options.directed,
         table.encoder,
         (*read.notes, *merged.notes, *table.notes),
+        table.attributes,
     )
 
 

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
+from yinyan.graph.attributes import Attributes, kept_attributes
 from yinyan.graph.columns import find_column, guess_node_column
 from yinyan.graph.features import FeatureEncoder, Features
 from yinyan.graph.ids import Ids
+from yinyan.graph.label_tables import attribute_column, attribute_names, label_name
 from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource, typed_column
 from yinyan.text import counted
@@ -22,21 +24,23 @@ __all__ = ["NodeTable", "id_values", "prefixed", "read_nodes"]
 
 
 class NodeTable(NamedTuple):
-    """All nodes of a graph, and their features."""
+    """All nodes of a graph, their features and attributes."""
 
     ids: Ids
-    features: Features | None
-    encoder: FeatureEncoder | None
-    notes: tuple[str, ...]
+    features: Features | None = None
+    encoder: FeatureEncoder | None = None
+    notes: tuple[str, ...] = ()
+    attributes: Attributes | None = None
 
 
 def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_label: str) -> NodeTable:
     """Read a node table and match it with the ids that the edges mention."""
     names, node_id = list(opened.names), options.node_id
     id_name = guess_node_column(names) if node_id is None else find_column(names, node_id, "node id")
-    notes = [f"columns: node id = {id_name!r} of {opened.label} (guessed)"] if node_id is None else []
     chosen = _feature_names(names, id_name, options.feature_columns)
-    table = opened.read([id_name, *chosen])
+    beside = attribute_names(opened, id_name, options.attributes, options.label)
+    table = opened.read(list(dict.fromkeys([id_name, *chosen, *beside])))
+    notes: list[str] = []
     if table[id_name].null_count:
         notes.append(f"dropped {counted(table[id_name].null_count, 'row')} of {opened.label} without an id")
         table = table.filter(table[id_name].is_valid())
@@ -46,16 +50,40 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     except InputError as error:
         raise InputError(f"{opened.label}, column {id_name!r}: {error}") from None
     all_ids, rows = _match(ids, described, opened.label, edges_label, options, notes)
+    label, attributes, more = _attributes(opened, {name: table[name] for name in beside}, options)
+    guessed = [f"node id = {id_name!r}"] if node_id is None else []
+    guessed += [f"label = {label!r}"] if label is not None and options.label is None else []
+    notes = [*([f"columns: {', '.join(guessed)} of {opened.label} (guessed)"] if guessed else []), *notes, *more]
+    aligned = None if attributes is None else attributes.take(rows)
+    if options.feature_columns is None and options.label is None and label is not None:
+        chosen = [name for name in chosen if name != label]  # nearly unique text is no feature
     if not chosen:
-        return NodeTable(all_ids, None, None, tuple(notes))
+        return NodeTable(all_ids, None, None, tuple(notes), aligned)
     columns = {name: typed_column(table[name]) if opened.is_text else table[name] for name in chosen}
-    aligned = pa.table(columns).take(pa.array(rows, mask=rows < 0))  # null where no row describes a node
-    encoder = FeatureEncoder.fit(aligned, ids=all_ids)
+    read = pa.table(columns).take(pa.array(rows, mask=rows < 0))  # null where no row describes a node
+    encoder = FeatureEncoder.fit(read, ids=all_ids)
     notes += [f"{opened.label}: {note}" for note in encoder.notes]
     if not encoder.num_columns:
         notes.append(f"{opened.label}: no column is left for features")
-        return NodeTable(all_ids, None, None, tuple(notes))
-    return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes))
+        return NodeTable(all_ids, None, None, tuple(notes), aligned)
+    return NodeTable(all_ids, encoder.transform(read, ids=all_ids), encoder, tuple(notes), aligned)
+
+
+def _attributes(
+    opened: TableSource, columns: dict[str, pa.ChunkedArray], options: TableOptions
+) -> tuple[str | None, Attributes | None, list[str]]:
+    """The column of labels, what is kept of a node table, and notes."""
+    typed = {name: attribute_column(opened, column) for name, column in columns.items()}
+    label = label_name(typed, options.label)
+    if label is not None:
+        typed[label] = columns[label]  # as it is written
+    if options.attributes is None:
+        return label, *kept_attributes(typed, label)
+    wanted = [] if options.attributes is False else [
+        find_column(list(opened.names), column, "attribute") for column in options.attributes
+    ]  # fmt: skip
+    wanted = [name for name in typed if name in wanted or name == label]
+    return label, *kept_attributes({name: typed[name] for name in wanted}, label, wanted)
 
 
 def id_values(column: pa.ChunkedArray, id_type: Literal["keep", "text", "integer"], what: str) -> pa.ChunkedArray:
