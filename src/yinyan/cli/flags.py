@@ -22,11 +22,16 @@ __all__ = [
     "Device",
     "Edges",
     "Exact",
+    "Labels",
     "Model",
+    "NoLabels",
     "Quiet",
     "RowsFile",
     "Run",
     "Seed",
+    "SkipUnknown",
+    "Where",
+    "check_labels",
     "old_flag",
     "with_run",
     "with_table",
@@ -46,6 +51,15 @@ ByIndex = Annotated[
 ]
 Exact = Annotated[bool, typer.Option("--exact", help="score every candidate, without an index")]
 
+Labels = Annotated[
+    Path | None, typer.Option(help="table of nodes: ids, labels, columns for --where (default: those of the model)")
+]
+NoLabels = Annotated[bool, typer.Option("--no-labels", help="show ids only")]
+Where = Annotated[
+    str | None, typer.Option(help='condition such as "candidate.year >= 2010 and candidate.field = source.field"')
+]
+SkipUnknown = Annotated[bool, typer.Option("--skip-unknown", help="leave out rows with unknown nodes (default: error)")]
+
 _TABLE_PANEL = "Tables"
 _REPEATED = ("feature_columns", "attributes")  # options of tables that take several columns
 
@@ -62,6 +76,12 @@ class Run:
     quiet: Quiet = False
     resume: Annotated[bool, typer.Option("--resume", help="continue a run that was stopped with Ctrl-C")] = False
     overrides: dict[str, dict[str, Any]] = field(default_factory=dict)  # of --set, and of the old flags
+
+
+def check_labels(labels: Path | None, *, no_labels: bool) -> None:
+    """Refuse two flags that exclude each other."""
+    if labels is not None and no_labels:
+        raise InputError("--labels and --no-labels exclude each other: leave one out")
 
 
 def with_table(command: Command) -> Command:

@@ -16,7 +16,17 @@ import pyarrow.compute as pc
 from yinyan.errors import InputError
 from yinyan.text import listed
 
-__all__ = ["MOST_BYTES", "MOST_COLUMNS", "Attributes", "Column", "ColumnKind", "attributes_of_rows", "comparable_column", "kept_attributes", "stored_column"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_COLUMNS",
+    "Attributes",
+    "Column",
+    "ColumnKind",
+    "attributes_of_rows",
+    "comparable_column",
+    "kept_attributes",
+    "stored_column",
+]
 
 ColumnKind: TypeAlias = Literal["text", "number", "flag", "time"]
 Rows: TypeAlias = npt.NDArray[np.int64]
@@ -175,7 +185,9 @@ def kept_attributes(
             f"attributes: {len(beyond):,} columns are not kept for filters ({listed(beyond, 3)}): the first "
             f"{MOST_COLUMNS} columns of up to {MOST_BYTES >> 20} MB are; name others with attributes= (--attribute)"
         )
-    return (Attributes(pa.table({name: kept[name] for name in columns if name in kept}), label) if kept else None), notes
+    return (
+        Attributes(pa.table({name: kept[name] for name in columns if name in kept}), label) if kept else None
+    ), notes
 
 
 def attributes_of_rows(records: Sequence[Mapping[str, Any]]) -> Attributes | None:

@@ -80,9 +80,7 @@ def graph_from_networkx(
         raise InputError(f"no node has the attribute {label!r}: 'label' needs the name of one that holds text")
     if beside is not None and label is not False:
         beside = Attributes(beside.table, label or guess_label({name: beside.table[name] for name in beside.names}))
-    return _build(
-        rows, ids, features, weights, times, directed=graph.is_directed(), notes=notes, attributes=beside
-    )
+    return _build(rows, ids, features, weights, times, directed=graph.is_directed(), notes=notes, attributes=beside)
 
 
 def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | None) -> Graph:

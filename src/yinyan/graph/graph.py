@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,10 @@ from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Id, Ids
 from yinyan.graph.labels import LabelFinder, rows_by_name, unknown_node
 from yinyan.text import counted, html_facts
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
 
 __all__ = ["Adjacency", "Graph"]
 
@@ -489,7 +493,7 @@ class Graph:
         if not lost:
             return found
         spelled = {text: self.ids.spelled(text) for text in dict.fromkeys(lost) if isinstance(text, str)}
-        named = [spelled.get(text, text) for text in texts]
+        named = [spelled.get(text, text) if isinstance(text, str) else text for text in texts]
         finder = self.label_finder
         return rows_by_name(named, self.ids.find, self.ids, self.ids.__getitem__, finder, refuse=refuse)
 
@@ -670,6 +674,51 @@ class Graph:
             weights=None if self.weights is None else self.weights[rows],
             times=None if self.times is None else self.times[rows],
         )
+
+    def to_networkx(self) -> nx.Graph:
+        """Return the same graph as a NetworkX graph, without features.
+
+        Returns
+        -------
+        networkx.Graph or networkx.DiGraph
+            Nodes are ids, with their attributes, and with `bipartite` 0 or 1 if there are two sides. Edges have
+            `weight` and `time` if the graph has them.
+
+        Raises
+        ------
+        MissingExtraError
+            If networkx is not installed.
+
+        Examples
+        --------
+        >>> graph.to_networkx().number_of_edges() == graph.num_edges
+        True
+        """
+        from yinyan.graph.to_objects import graph_to_networkx
+
+        return graph_to_networkx(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the edges as a data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns source and target, and weight and time if the graph has them.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> list(graph.to_pandas().columns)
+        ['source', 'target']
+        """
+        from yinyan.graph.to_objects import graph_to_pandas
+
+        return graph_to_pandas(self)
 
     def describe(self) -> str:
         """Return one line on the graph, and a line for each note.

@@ -83,7 +83,9 @@ class LabelFinder:
         if len(low) > _COMPARED:  # those that hold the text, or begin as it does
             near = pc.or_(pc.match_substring(low, wanted), pc.starts_with(low, wanted[:3]))
             rows = np.flatnonzero(near.fill_null(False).to_numpy(zero_copy_only=False))[:_COMPARED]
-        candidates = [(label, row) for row, label in zip(rows.tolist(), low.take(pa.array(rows)).to_pylist(), strict=True)]
+        candidates = [
+            (label, row) for row, label in zip(rows.tolist(), low.take(pa.array(rows)).to_pylist(), strict=True)
+        ]
         candidates += [(label.lower(), row) for row, label in self.newer[:_COMPARED]]
         matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
         scored = []
@@ -180,4 +182,4 @@ def _reads_as_label(column: pa.ChunkedArray) -> bool:
     """Whether texts are short, and no addresses of pages."""
     texts = column.cast(pa.large_string()).drop_null()
     links = pc.mean(pc.starts_with(texts, "http")).as_py()
-    return pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST and links < 0.5
+    return bool(pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST and links < 0.5)
