@@ -179,7 +179,7 @@ def _table_attributes(source: Any, label: str | int | Literal[False] | None, cou
     if table.num_rows != count:
         raise InputError(f"'attributes' needs one row per node: {count:,} (got {table.num_rows:,})")
     columns = {name: attribute_column(opened, table[name]) for name in table.column_names}
-    return kept_attributes(columns, label_name(columns, label))[0]
+    return kept_attributes(columns, label_name(columns, label, opened.names))[0]
 
 
 def _pairs(edges: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Ids]:

@@ -18,6 +18,7 @@ from yinyan.graph.csv_files import CsvLayout
 from yinyan.graph.ids import Ids
 from yinyan.graph.labels import LABEL_NAMES, guess_label
 from yinyan.graph.tables import TableSource, open_table, typed_column
+from yinyan.text import listed
 
 __all__ = ["attribute_column", "attribute_names", "label_name", "read_attributes"]
 
@@ -38,7 +39,9 @@ def read_attributes(ids: Ids, source: Any, node_id: str | int | None, label: Lab
     rest = {name: attribute_column(opened, table[name]) for name in table.column_names if name != key}
     if not rest:
         raise InputError(f"{opened.label} has one column, {key!r}: a table of labels needs an id and a label")
-    chosen = label_name(rest, label)
+    chosen = label_name(rest, label, names)
+    if chosen is not None and chosen not in rest:
+        raise InputError(f"column {chosen!r} of {opened.label} holds no labels: choose one of {listed(list(rest))}")
     if chosen is None and label is None:  # a table that is given for its labels has some
         usual = [name for word in (*LABEL_NAMES, "text", "description") for name in rest if name.casefold() == word]
         chosen = (usual or list(rest))[0]
@@ -53,11 +56,11 @@ def read_attributes(ids: Ids, source: Any, node_id: str | int | None, label: Lab
     return kept.take(place)
 
 
-def label_name(columns: dict[str, pa.ChunkedArray], label: LabelChoice) -> str | None:
-    """The column of labels: as chosen, or guessed."""
+def label_name(columns: dict[str, pa.ChunkedArray], label: LabelChoice, names: Sequence[str]) -> str | None:
+    """The column of labels: as chosen by its name or position among all `names`, or guessed."""
     if label is None:
         return guess_label(columns)
-    return None if label is False else find_column(list(columns), label, "label")
+    return None if label is False else find_column(names, label, "label")
 
 
 def attribute_names(opened: TableSource, id_name: str, chosen: AttributeChoice, label: LabelChoice) -> list[str]:
@@ -69,10 +72,9 @@ def attribute_names(opened: TableSource, id_name: str, chosen: AttributeChoice, 
         if id_name in (*found, *named):
             raise InputError(f"column {id_name!r} holds the node ids and is called 'id' in conditions: leave it out")
         named += found
-        if label is None:  # a label is guessed from all columns
-            named += [name for name in names if name in _stored_names(opened)]
-        return list(dict.fromkeys(named))
-    return [name for name in names if name in named or name in _stored_names(opened)]
+    if chosen is None or label is None:  # a label is guessed from all columns
+        named += _stored_names(opened)
+    return [name for name in names if name in named]
 
 
 def attribute_column(opened: TableSource, column: pa.ChunkedArray) -> pa.ChunkedArray:

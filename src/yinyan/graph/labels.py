@@ -81,8 +81,9 @@ class LabelFinder:
         wanted = text.lower()
         rows = np.arange(len(low))
         if len(low) > _COMPARED:  # those that hold the text, or begin as it does
-            near = pc.or_(pc.match_substring(low, wanted), pc.starts_with(low, wanted[:3]))
-            rows = np.flatnonzero(near.fill_null(False).to_numpy(zero_copy_only=False))[:_COMPARED]
+            tests = (pc.match_substring(low, wanted), pc.starts_with(low, wanted[:3]))
+            near = [np.flatnonzero(test.fill_null(False).to_numpy(zero_copy_only=False)) for test in tests]
+            rows = np.concatenate([near[0], np.setdiff1d(near[1], near[0])])[:_COMPARED]
         candidates = [
             (label, row) for row, label in zip(rows.tolist(), low.take(pa.array(rows)).to_pylist(), strict=True)
         ]
@@ -91,7 +92,8 @@ class LabelFinder:
         scored = []
         for label, row in candidates:
             if label:
-                alike = 0.9 if wanted and wanted in label else _likeness(matcher, label)
+                whole = 0.9 + 0.1 * len(wanted) / len(label)  # it holds the whole text
+                alike = whole if wanted and wanted in label else _likeness(matcher, label)
                 scored += [(alike, row)] if alike >= _ALIKE else []
         own = dict(self.newer)
         best = [row for _, row in sorted(scored, key=lambda entry: (-entry[0], entry[1]))[:k]]

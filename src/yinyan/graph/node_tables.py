@@ -74,7 +74,7 @@ def _attributes(
 ) -> tuple[str | None, Attributes | None, list[str]]:
     """The column of labels, what is kept of a node table, and notes."""
     typed = {name: attribute_column(opened, column) for name, column in columns.items()}
-    label = label_name(typed, options.label)
+    label = label_name(typed, options.label, opened.names)
     if label is not None:
         typed[label] = columns[label]  # as it is written
     if options.attributes is None:

@@ -53,9 +53,9 @@ class TableOptions:
     )
     attributes: Sequence[str | int] | Literal[False] | None = _option(
         None,
-        "column of the node table kept for --where, repeatable (default: all)",
+        "column of the node table kept for conditions, repeatable (default: all)",
         flag="attribute",
-        switch=Switch("no-attributes", False, "keep no columns of the node table for --where"),
+        switch=Switch("no-attributes", False, "keep no columns of the node table for conditions"),
     )
     directed: bool = _switch(False, "directed", True, "directed edges (default: undirected)")
     bipartite: bool = _switch(False, "bipartite", True, "edges between two kinds of nodes only (default: no)")

@@ -219,7 +219,10 @@ class Condition:
         if operator in _FLIPPED:
             return _column_compared(_FLIPPED[operator], b, a)
         whole = Column(
-            "text", np.zeros(b.values.size, np.int64), np.zeros(b.values.size, np.bool_), pa.array([a or ""], pa.large_string())
+            "text",
+            np.zeros(b.values.size, np.int64),
+            np.zeros(b.values.size, np.bool_),
+            pa.array([a or ""], pa.large_string()),
         )
         return np.logical_and(a is not None, _columns_compared(operator, whole, b))
 
