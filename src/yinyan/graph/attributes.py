@@ -22,6 +22,7 @@ __all__ = [
     "Attributes",
     "Column",
     "ColumnKind",
+    "as_text",
     "attributes_of_rows",
     "comparable_column",
     "kept_attributes",
@@ -86,7 +87,7 @@ class Attributes:
         """(n,) texts, null where a node has none; None where no column is the label."""
         if self.label is None:
             return None
-        texts = self.table[self.label].cast(_TEXT).combine_chunks()
+        texts = as_text(self.table[self.label]).combine_chunks()
         texts = pa.concat_arrays(texts.chunks) if isinstance(texts, pa.ChunkedArray) else texts
         return pc.if_else(pc.equal(texts, ""), pa.scalar(None, _TEXT), texts)
 
@@ -155,6 +156,17 @@ def stored_column(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     return None
 
 
+def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column as text; lists have no such form."""
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        column = column.cast(kind.value_type)
+    try:
+        return column.cast(_TEXT)
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"a column of labels needs text or numbers (got {kind})") from None
+
+
 def kept_attributes(
     columns: Mapping[str, pa.ChunkedArray], label: str | None = None, named: Iterable[str] | None = None
 ) -> tuple[Attributes | None, list[str]]:
@@ -167,7 +179,7 @@ def kept_attributes(
     kept: dict[str, pa.ChunkedArray] = {}
     size, beyond, refused = 0, [], []
     for name in order:
-        column = stored_column(columns[name].cast(_TEXT) if name == label else columns[name])
+        column = stored_column(as_text(columns[name]) if name == label else columns[name])
         if column is None:
             refused.append(name)
         elif column.null_count == len(column) and name != label and asked is None:

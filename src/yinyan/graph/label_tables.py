@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -91,7 +92,7 @@ def _stored_names(opened: TableSource) -> set[str]:
     """Columns of a type that is kept; those of a text file may all be."""
     if isinstance(opened.origin, CsvLayout):
         return set(opened.names)
-    schema = opened.origin.schema if isinstance(opened.origin, pa.Table) else pq.read_schema(opened.origin)
+    schema = pq.read_schema(opened.origin) if isinstance(opened.origin, Path) else opened.origin.schema
     empty = {field.name: pa.chunked_array([], field.type) for field in schema if field.name in opened.names}
     return {name for name, column in empty.items() if stored_column(column) is not None}
 

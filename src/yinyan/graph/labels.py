@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError, UnknownNodeError
+from yinyan.graph.attributes import as_text
 from yinyan.graph.columns import plain_name
 from yinyan.graph.ids import Id, Ids
 from yinyan.text import counted
@@ -177,11 +178,11 @@ def _distinct_share(column: pa.ChunkedArray) -> float:
     known = len(column) - column.null_count
     if 2 * known < len(column) or known < 2:
         return 0.0
-    return float(len(pc.unique(column.cast(pa.large_string()).drop_null())) / known)
+    return float(len(pc.unique(as_text(column).drop_null())) / known)
 
 
 def _reads_as_label(column: pa.ChunkedArray) -> bool:
     """Whether texts are short, and no addresses of pages."""
-    texts = column.cast(pa.large_string()).drop_null()
+    texts = as_text(column).drop_null()
     links = pc.mean(pc.starts_with(texts, "http")).as_py()
     return bool(pc.mean(pc.utf8_length(texts)).as_py() <= _LONGEST and links < 0.5)

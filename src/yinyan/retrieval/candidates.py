@@ -14,7 +14,7 @@ from yinyan.results import Id
 from yinyan.retrieval.conditions import Condition
 from yinyan.retrieval.state import SearchState
 
-__all__ = ["Candidates", "Where", "candidates_of"]
+__all__ = ["Candidates", "Where", "as_list", "candidates_of", "is_id"]
 
 Rows = NDArray[np.int64]
 Where = str | NDArray[np.bool_] | Sequence[bool] | Callable[[Id], bool] | Callable[[Id, Id], bool]
@@ -57,9 +57,21 @@ def candidates_of(state: SearchState, among: Iterable[Id] | None, where: Where |
     """What narrows the candidates; None where nothing does."""
     if among is None and where is None:
         return None
-    if isinstance(among, str):
-        among = [among]
-    return Candidates(state, None if among is None else np.unique(state.rows(list(among))), where)
+    return Candidates(state, None if among is None else np.unique(state.rows(as_list(among))), where)
+
+
+def is_id(value: Any) -> bool:
+    """Whether a value is one id, not several."""
+    return isinstance(value, (str, int, np.integer, np.str_))
+
+
+def as_list(nodes: Any) -> list[Any]:
+    """One id or several as a list."""
+    if is_id(nodes):
+        return [nodes]
+    if not isinstance(nodes, Iterable):
+        raise InputError(f"nodes are named by an id, text or an integer, or by a sequence of ids (got {nodes!r})")
+    return list(nodes)
 
 
 def _takes_two(function: Any) -> bool:

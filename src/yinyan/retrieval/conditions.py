@@ -32,7 +32,7 @@ from yinyan.retrieval.condition_syntax import (
 )
 from yinyan.retrieval.node_columns import graph_column, graph_columns
 
-__all__ = ["Columns", "Condition", "check_condition"]
+__all__ = ["Columns", "Condition", "GraphColumns", "check_condition"]
 
 Rows: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
@@ -120,6 +120,8 @@ class Condition:
                 self._check_pair("=", node.value, option)
         if isinstance(node, Comparison):
             self._check_pair(node.operator, node.left, node.right, node.at)
+            if node.operator in ("contains", "startswith") and _is_of(node.right, "candidate"):
+                refuse(self.text, node.right.at, f"after {node.operator!r} stands a text or an attribute of the source")
 
     def _check_pair(self, operator: str, left: Value, right: Value, at: int | None = None) -> None:
         kinds = self._kind(left), self._kind(right)
@@ -216,15 +218,7 @@ class Condition:
             return _columns_compared(operator, a, b)
         if isinstance(a, Column):
             return _column_compared(operator, a, b)
-        if operator in _FLIPPED:
-            return _column_compared(_FLIPPED[operator], b, a)
-        whole = Column(
-            "text",
-            np.zeros(b.values.size, np.int64),
-            np.zeros(b.values.size, np.bool_),
-            pa.array([a or ""], pa.large_string()),
-        )
-        return np.logical_and(a is not None, _columns_compared(operator, whole, b))
+        return _column_compared(_FLIPPED[operator], b, a)
 
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -232,17 +226,21 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 def check_condition(graph: Graph, text: str) -> None:
     """Refuse a condition that cannot be used on a graph, before anything is searched."""
-    Condition(text, _GraphColumns(graph))
+    Condition(text, GraphColumns(graph))
 
 
-class _GraphColumns:
+class GraphColumns:
+    """The attributes of a graph, where there is no model yet."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph, self.num_nodes = graph, graph.num_nodes
 
     def column_names(self) -> list[str]:
+        """The names of all attributes."""
         return graph_columns(self.graph)
 
     def column(self, name: str) -> Column:
+        """One of them."""
         return graph_column(self.graph, name)
 
 
@@ -273,11 +271,7 @@ def _columns_compared(operator: str, a: Column, b: Column) -> Mask:
     rows = np.flatnonzero(~missing)
     texts = [column.texts.take(pa.array(column.values[rows])) for column in (a, b)]  # type: ignore[union-attr]
     made = np.zeros(missing.size, dtype=np.bool_)
-    if operator in ("contains", "startswith"):  # arrow has no such function of two columns
-        pairs = zip(*(part.to_pylist() for part in texts), strict=True)
-        made[rows] = [_one(operator, text, part) for text, part in pairs]
-    else:
-        made[rows] = _TEXTUAL[operator](*texts).to_numpy(zero_copy_only=False)
+    made[rows] = _TEXTUAL[operator](*texts).to_numpy(zero_copy_only=False)
     return made
 
 

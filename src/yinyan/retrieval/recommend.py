@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError, YinYanError
 from yinyan.results import Id, Recommendations
-from yinyan.retrieval.candidates import Candidates, Where, candidates_of
+from yinyan.retrieval.candidates import Candidates, Where, as_list, candidates_of, is_id
 from yinyan.retrieval.exact import TopK
 from yinyan.retrieval.state import SearchState
 
@@ -112,20 +112,6 @@ def checked_k(k: Any) -> int:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise InputError(f"'k' needs to be a positive integer (got {k!r})")
     return int(k)
-
-
-def is_id(value: Any) -> bool:
-    """Whether a value is one id, not several."""
-    return isinstance(value, (str, int, np.integer, np.str_))
-
-
-def as_list(nodes: Any) -> list[Any]:
-    """One id or several as a list."""
-    if is_id(nodes):
-        return [nodes]
-    if not isinstance(nodes, Iterable):
-        raise InputError(f"nodes are named by an id, text or an integer, or by a sequence of ids (got {nodes!r})")
-    return list(nodes)
 
 
 _NONE = TopK(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
