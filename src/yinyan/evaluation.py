@@ -368,7 +368,7 @@ def evaluate(
     """
     if not seeds:
         raise SettingsError("'seeds' needs at least one seed")
-    if not isinstance(data, Dataset):
+    if not isinstance(data, Dataset | Graph):
         data = as_graph(data, hooks("yinyan").tell)
     results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
     name = dataset or (data.name if isinstance(data, Dataset) else "graph")
