@@ -166,7 +166,7 @@ class Condition:
             moment = datetime.datetime.fromisoformat(str(value.value))
         except ValueError:
             refuse(self.text, value.at, f"{value.value!r} is no time: write one as '2024-05-31' or '2024-05-31 12:00'")
-        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
+        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.timezone.utc)
         return round((aware - _EPOCH) / datetime.timedelta(microseconds=1))
 
     # -- evaluation ----------------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class Condition:
         return _column_compared(_FLIPPED[operator], b, a)
 
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 def check_condition(graph: Graph, text: str) -> None:
