@@ -14,7 +14,7 @@ from yinyan import Graph
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import attributes
 from yinyan.graph.attributes import Attributes, comparable_column, kept_attributes, stored_column
-from yinyan.graph.labels import LabelFinder, guess_label
+from yinyan.graph.labels import LabelFinder, guess_label, rows_of_texts
 
 RING = {"source": ["a", "b", "c", "d"], "target": ["b", "c", "d", "a"]}
 PEOPLE = {
@@ -259,7 +259,7 @@ def test_an_unknown_name_gets_the_nearest_ids_and_labels(named: Graph) -> None:
         named.rows_of(["Adda"])
     with pytest.raises(UnknownNodeError, match=r"nearest: 'n[0-7]'"):
         named.rows_of(["n33"])
-    assert named.find_texts(["Adda", "n1", "ada"], refuse=False).tolist() == [-1, 1, 0]
+    assert rows_of_texts(named, ["Adda", "n1", "ada"], refuse=False).tolist() == [-1, 1, 0]
 
 
 def test_text_may_mean_an_integer_id_before_a_label() -> None:

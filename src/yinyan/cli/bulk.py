@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from yinyan.errors import InputError, StoppedError, StoreError, UnknownNodeError
 from yinyan.files import atomic_path, write_error, write_text
 from yinyan.graph import Graph
+from yinyan.graph.labels import rows_of_texts, unknown_node
 from yinyan.graph.pair_tables import pair_columns
 from yinyan.graph.tables import TableSource, open_table, write_parquet
 from yinyan.predictor import LinkPredictor
@@ -140,9 +141,10 @@ def _known_rows(
     value = table[name][first].as_py()
     if value is None:
         raise InputError(f"{opened.label} has no id in row {first + 1:,} of column {name!r} (the first is 1)")
+    words = unknown_node(value, graph.ids, graph.ids.__getitem__, graph.label_finder)
     more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
     raise UnknownNodeError(
-        f"{opened.label}, {opened.places([first])}: {graph.unknown(value)}; {counted(count, 'row')} of {len(found):,} "
+        f"{opened.label}, {opened.places([first])}: {words}; {counted(count, 'row')} of {len(found):,} "
         f"with unknown nodes: {opened.places(bad[:_NAMED].tolist())}{more} (correct them, or pass --skip-unknown)"
     )
 
@@ -151,7 +153,7 @@ def _found(graph: Graph, column: pa.ChunkedArray) -> NDArray[np.int64]:
     """The row of each node of a column, -1 where it is unknown or missing: text may mean an integer id, or a label."""
     values = column.to_pylist()
     distinct = [value for value in dict.fromkeys(values) if value is not None]
-    rows = graph.find_texts(distinct, refuse=False).tolist() if distinct else []
+    rows = rows_of_texts(graph, distinct, refuse=False).tolist() if distinct else []
     own = dict(zip(distinct, rows, strict=True))
     return np.array([own.get(value, -1) for value in values], dtype=np.int64)
 

@@ -16,7 +16,7 @@ from yinyan.graph.attributes import Attributes
 from yinyan.graph.feature_matrix import column_range, refuse_not_finite
 from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Id, Ids
-from yinyan.graph.labels import LabelFinder, rows_by_name, unknown_node
+from yinyan.graph.labels import LabelFinder, rows_by_name, rows_of_texts
 from yinyan.text import counted, html_facts
 
 if TYPE_CHECKING:
@@ -484,22 +484,7 @@ class Graph:
         >>> graph.parse("12")
         12
         """
-        return self.ids[int(self.find_texts([text])[0])]
-
-    def find_texts(self, texts: Sequence[Id], *, refuse: bool = True) -> npt.NDArray[np.int64]:
-        """Return the row of each text as `parse` reads it; -1 for unknown ones with `refuse=False`."""
-        found = self.ids.find(texts)
-        lost = [texts[place] for place in np.flatnonzero(found < 0).tolist()]
-        if not lost:
-            return found
-        spelled = {text: self.ids.spelled(text) for text in dict.fromkeys(lost) if isinstance(text, str)}
-        named = [spelled.get(text, text) if isinstance(text, str) else text for text in texts]
-        finder = self.label_finder
-        return rows_by_name(named, self.ids.find, self.ids, self.ids.__getitem__, finder, refuse=refuse)
-
-    def unknown(self, value: Any) -> str:
-        """The message for a name that is neither an id nor a label."""
-        return unknown_node(value, self.ids, self.ids.__getitem__, self.label_finder)
+        return self.ids[int(rows_of_texts(self, [text])[0])]
 
     @property
     def num_nodes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,10 @@ from yinyan.graph.columns import plain_name
 from yinyan.graph.ids import Id, Ids
 from yinyan.text import counted
 
-__all__ = ["LABEL_NAMES", "LabelFinder", "guess_label", "rows_by_name"]
+if TYPE_CHECKING:
+    from yinyan.graph.graph import Graph
+
+__all__ = ["LABEL_NAMES", "LabelFinder", "guess_label", "rows_by_name", "rows_of_texts", "unknown_node"]
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 
@@ -144,6 +147,18 @@ def unknown_node(value: Any, ids: Ids, name_of: Callable[[int], Id], labels: Lab
     near = labels.nearest(value) if labels and isinstance(value, str) else []
     shown = ", ".join(f"{label!r} (id {name_of(row)!r})" for label, row in near)
     return ids.unknown(value, f"; nearest labels: {shown}" if near else "")
+
+
+def rows_of_texts(graph: Graph, texts: Sequence[Id], *, refuse: bool = True) -> Rows:
+    """The row of each text as `Graph.parse` reads it; an unknown one is refused, or gets -1 with `refuse=False`."""
+    ids = graph.ids
+    found = ids.find(texts)
+    lost = [texts[place] for place in np.flatnonzero(found < 0).tolist()]
+    if not lost:
+        return found
+    spelled = {text: ids.spelled(text) for text in dict.fromkeys(lost) if isinstance(text, str)}
+    named = [spelled.get(text, text) if isinstance(text, str) else text for text in texts]
+    return rows_by_name(named, ids.find, ids, ids.__getitem__, graph.label_finder, refuse=refuse)
 
 
 def _rows_with(labels: pa.Array, texts: Sequence[str]) -> dict[str, list[int]]:
