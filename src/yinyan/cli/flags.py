@@ -51,13 +51,9 @@ ByIndex = Annotated[
 ]
 Exact = Annotated[bool, typer.Option("--exact", help="score every candidate, without an index")]
 
-Labels = Annotated[
-    Path | None, typer.Option(help="table of nodes: ids, labels, columns for --where (default: those of the model)")
-]
+Labels = Annotated[Path | None, typer.Option(help="table of ids, labels and attributes (default: those of the model)")]
 NoLabels = Annotated[bool, typer.Option("--no-labels", help="show ids only")]
-Where = Annotated[
-    str | None, typer.Option(help='condition such as "candidate.year >= 2010 and candidate.field = source.field"')
-]
+Where = Annotated[str | None, typer.Option(help="condition on links: candidate.year >= 2010 (default: none)")]
 SkipUnknown = Annotated[bool, typer.Option("--skip-unknown", help="leave out rows with unknown nodes (default: error)")]
 
 _TABLE_PANEL = "Tables"

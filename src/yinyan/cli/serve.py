@@ -49,7 +49,7 @@ def serve(
         bool, typer.Option("--accept-loss", help="go on with a change log that lost or damaged its newest changes")
     ] = False,
     labels: Annotated[
-        Path | None, typer.Option(help="table of nodes: ids, labels, columns to show (default: those of the model)")
+        Path | None, typer.Option(help="table of ids, labels and attributes (default: those of the model)")
     ] = None,
     no_labels: Annotated[bool, typer.Option("--no-labels", help="show ids only")] = False,
     label_column: Annotated[str | None, typer.Option(help="column of labels in --labels (default: guessed)")] = None,

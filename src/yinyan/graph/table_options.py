@@ -48,14 +48,14 @@ class TableOptions:
     )
     label: str | int | Literal[False] | None = _option(
         None,
-        "column of the node table that answers show beside ids (default: guessed)",
+        "column of labels in the node table (default: guessed)",
         switch=Switch("no-label", False, "read no labels of nodes"),
     )
     attributes: Sequence[str | int] | Literal[False] | None = _option(
         None,
-        "column of the node table kept for conditions, repeatable (default: all)",
+        "column kept for conditions, repeatable (default: all)",
         flag="attribute",
-        switch=Switch("no-attributes", False, "keep no columns of the node table for conditions"),
+        switch=Switch("no-attributes", False, "keep no columns for conditions"),
     )
     directed: bool = _switch(False, "directed", True, "directed edges (default: undirected)")
     bipartite: bool = _switch(False, "bipartite", True, "edges between two kinds of nodes only (default: no)")
