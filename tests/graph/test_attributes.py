@@ -80,7 +80,7 @@ def test_a_label_needs_a_node_table_and_a_column() -> None:
 def test_columns_of_plain_values_are_kept() -> None:
     graph = Graph.from_table(RING, nodes=PEOPLE)
     assert graph.attributes is not None and graph.attributes.names == ["name", "year", "country"]
-    assert graph.attributes.shown(1) == {"name": "Bob", "year": None, "country": "DE"}
+    assert graph.attributes.shown(1) == {"name": "Bob", "country": "DE"}
     assert graph.attributes.shown(9) == {}
 
 

@@ -100,10 +100,11 @@ class Attributes:
         return Attributes(self.table.take(pa.array(rows, mask=rows < 0)), self.label)
 
     def shown(self, row: int) -> dict[str, Any]:
-        """What is known of a node, as JSON has it."""
+        """What is known of a node, as JSON has it; missing values are left out."""
         if not 0 <= row < len(self):
             return {}
-        return {name: _plain(value) for name, value in self.table.slice(row, 1).to_pylist()[0].items()}
+        cells = self.table.slice(row, 1).to_pylist()[0]
+        return {name: _plain(value) for name, value in cells.items() if value is not None}
 
     def column(self, name: str) -> Column:
         """A column in the form that filters compare; it is made once."""
