@@ -113,6 +113,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     columns["cited"] += [PAPERS[(i + 2) % n] for i in range(n)]
     pa.csv.write_csv(pa.table(columns), folder / "edges.csv")
     nodes = {"id": PAPERS, "year": rng.integers(1990, 2020, n), "field": [f"field {i % 2}" for i in range(n)]}
+    nodes["title"] = [f"On {name}" for name in PAPERS]
     pa.parquet.write_table(pa.table(nodes), folder / "papers.parquet")
     (folder / "pairs.csv").write_text("source,target\np1,p9\np1,p4\n")
     graph = yinyan.Graph.from_table(folder / "edges.csv", nodes=folder / "papers.parquet")

@@ -162,7 +162,10 @@ def test_long_explanations_are_cut() -> None:
 
 def test_explanations_are_plain_in_json(told: Explanation) -> None:
     form = json.loads(json.dumps(told.to_dict()))
-    assert form["contributions"][1] == {"end": "b", "neighbour": None, "kind": "repels", "amount": -0.125}
+    assert form["contributions"][1] == {
+        "end": "b", "neighbour": None, "kind": "repels", "amount": -0.125, "label": None
+    }  # fmt: skip
+
     assert form["probability"] == 0.75 and form["is_link"] is True
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from yinyan.auditing import Audit, audit
     from yinyan.errors import (
+        ConditionError,
         InputError,
         LeakError,
         MissingExtraError,
@@ -34,6 +35,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Audit": "auditing",
     "Client": "service.client",
+    "ConditionError": "errors",
     "DecoderSettings": "settings",
     "EncoderSettings": "settings",
     "Evaluation": "evaluation",
@@ -78,6 +80,7 @@ _MODULES = {
 __all__ = [
     "Audit",
     "Client",
+    "ConditionError",
     "DecoderSettings",
     "EncoderSettings",
     "Evaluation",

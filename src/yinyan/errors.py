@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "ConditionError",
     "DivergedError",
     "InputError",
     "LeakError",
@@ -34,6 +35,10 @@ class YinYanError(ValueError):
 
 class InputError(YinYanError):
     """A table, frame or array does not describe a graph."""
+
+
+class ConditionError(InputError):
+    """A condition (`where=`) cannot be read, or does not fit the attributes of the nodes."""
 
 
 class LeakError(InputError):

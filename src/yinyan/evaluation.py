@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from yinyan.auditing import audit
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph import Graph
+from yinyan.graph.conversion import as_graph
+from yinyan.graph.to_objects import data_frame
 from yinyan.metrics import metric
 from yinyan.peers.contract import Outcome, Scorer, Task, best_of
 from yinyan.peers.full_ranking import is_ranking_metric, ranked, ranked_links
@@ -32,6 +34,9 @@ from yinyan.splits import (
 )
 from yinyan.text import html_table, text_table
 from yinyan.training.hooks import Hooks
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = [
     "BESIDE",
@@ -247,6 +252,33 @@ class Evaluation:
         """
         return {who: mean(r.found[who] for r in self.results) for who in self.results[0].found}
 
+    def to_pandas(self) -> pd.DataFrame:
+        """The figures of every seed as a data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each method and seed: columns method and seed, and one for each metric.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> from yinyan import evaluate
+        >>> evaluate(graph, peers=["cn"], model=model).to_pandas()["method"].tolist()
+        ['yinyan', 'cn']
+        """
+        rows = [
+            {"method": who, "seed": result.seed, **(result.metrics if who == "yinyan" else result.peers[who])}
+            for who in ("yinyan", *self.results[0].peers)
+            for result in self.results
+        ]
+        names = dict.fromkeys(name for row in rows for name in row)
+        return data_frame({name: [row.get(name) for row in rows] for name in names})
+
     def __str__(self) -> str:
         columns, rows = self._table()
         table = text_table(columns, rows, right=range(1, len(columns)))
@@ -271,7 +303,7 @@ class Evaluation:
 
 
 def evaluate(
-    data: Graph | Dataset,
+    data: Any,
     *,
     dataset: str | None = None,
     protocol: str = "clean",
@@ -285,7 +317,7 @@ def evaluate(
     Parameters
     ----------
     data
-        A graph, or a data set of `yinyan.datasets`.
+        A graph, or what `LinkPredictor.fit` converts to one, or a data set of `yinyan.datasets`.
     dataset
         The name of the data in the result.
     protocol
@@ -324,6 +356,8 @@ def evaluate(
     """
     if not seeds:
         raise SettingsError("'seeds' needs at least one seed")
+    if not isinstance(data, Dataset | Graph):
+        data = as_graph(data, hooks("yinyan").tell)
     results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
     name = dataset or (data.name if isinstance(data, Dataset) else "graph")
     return Evaluation(name, protocol, tuple(results))

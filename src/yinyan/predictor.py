@@ -16,6 +16,7 @@ from yinyan.auditing import audit
 from yinyan.deprecation import renamed_keyword, reordered
 from yinyan.errors import InputError, NotFittedError, SettingsError, StoreError
 from yinyan.graph import Graph
+from yinyan.graph.conversion import as_graph
 from yinyan.live.new_nodes import extend
 from yinyan.model.calibration import BASE_RATE, Method
 from yinyan.model.encoder import EncoderInput
@@ -192,7 +193,7 @@ class LinkPredictor:
     # -- fitting -------------------------------------------------------------------------------------------
 
     def fit(
-        self, graph: Graph, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None
+        self, graph: Any, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None
     ) -> LinkPredictor:
         """Learn from the edges of `graph`, from scratch.
 
@@ -202,7 +203,9 @@ class LinkPredictor:
         Parameters
         ----------
         graph
-            The graph to learn from.
+            The graph to learn from: a `Graph`, or a NetworkX graph, a table of edges (data frame, Arrow table, dict of
+            columns, path), a SciPy sparse matrix or a PyTorch Geometric `Data`, which are converted with default
+            options. `hooks.tell` is called with a line on the conversion.
         y
             Ignored; present for scikit-learn's pipelines.
         split
@@ -218,7 +221,7 @@ class LinkPredictor:
         Raises
         ------
         InputError
-            If `graph` is no `Graph`, or `split` was made from another graph.
+            If `graph` cannot be converted, or `split` was made from another graph.
         SettingsError
             If a parameter of this predictor is out of its range.
         LeakError
@@ -238,8 +241,8 @@ class LinkPredictor:
         from yinyan.training.fit import fit_model
         from yinyan.training.hooks import Hooks
 
-        if not isinstance(graph, Graph):
-            raise InputError(f"fit needs a yinyan.Graph (got {type(graph).__name__}): see Graph.from_table")
+        hooks = hooks or Hooks()
+        graph = as_graph(graph, hooks.tell)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
         if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
@@ -263,7 +266,7 @@ class LinkPredictor:
             seed=int(self.seed),
             device=pick_device(self.device),
             calibration=self.calibration,
-            hooks=hooks or Hooks(),
+            hooks=hooks,
             reasons=suggestion.reasons,
         )
         return self
@@ -343,7 +346,7 @@ class LinkPredictor:
         Parameters
         ----------
         nodes
-            An id, or a sequence of ids.
+            An id, or a sequence of ids. A label stands for the one node that has it, where there is no such id.
         k
             How many partners per node, at most.
         among
@@ -351,7 +354,10 @@ class LinkPredictor:
         exclude_known
             Whether partners that the graph links to the node already are left out.
         where
-            A condition on candidates: a function of an id, or a boolean for each node in the order of `graph_.ids`.
+            A condition on candidates. A text compares attributes of both ends, such as
+            `"candidate.country = source.country and candidate.year >= 2010"`; attributes are the columns of the node
+            table, and id, label and degree. Or a function of a candidate's id, a function of the ids of source and
+            candidate, which is called for every pair, or a boolean for each node in the order of `graph_.ids`.
         search
             'exact' scores every candidate. 'index' asks an index, and builds it the first time. 'auto' takes what costs
             less time; with `among` or `where` it is exact.
@@ -364,9 +370,11 @@ class LinkPredictor:
         Raises
         ------
         UnknownNodeError
-            If an id is not in the graph.
+            If a node is neither an id nor a label of the graph.
+        ConditionError
+            If a text `where` cannot be read, or names an attribute that nodes do not have.
         InputError
-            If `k` is no positive integer, or `where` has another shape.
+            If `k` is no positive integer, `where` has another shape, or a label is that of several nodes.
         SettingsError
             If `search` is none of the three.
 
@@ -377,6 +385,8 @@ class LinkPredictor:
         (6, 0, 1)
         >>> model.recommend(0, k=2, among=[5, 6], exclude_known=False).ranks
         array([1, 2])
+        >>> max(model.recommend(5, k=3, where="candidate.id < source.id").targets) < 5
+        True
         """
         nodes, chooser = as_list(nodes), self._chooser
         narrowed = search == "auto" and (among is not None or where is not None)
@@ -535,6 +545,7 @@ class LinkPredictor:
         k: int = 100,
         *,
         nodes: Sequence[Id] | NDArray[Any] | None = None,
+        where: Where | None = None,
         index: Index | None = None,
         search: Search = "auto",
         on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -548,6 +559,9 @@ class LinkPredictor:
             How many links, at most.
         nodes
             Ids of nodes: only new links of these are sought, in a directed graph those that start at one of them.
+        where
+            A condition on links, as for `recommend`. An undirected link is listed if the condition holds with one of
+            its ends as the source, and from this end. In a bipartite graph sources are of side 0, or the `nodes`.
         index
             An index of this model to search with; `search` decides unless given.
         search
@@ -567,6 +581,8 @@ class LinkPredictor:
         ------
         UnknownNodeError
             If an id is not in the graph.
+        ConditionError
+            If a text `where` cannot be read, or names an attribute that nodes do not have.
         InputError
             If `k` is no positive integer.
         StoppedError
@@ -583,21 +599,22 @@ class LinkPredictor:
             index = self._chooser.choose(count, FIRST, search)
         top_k = None if index is None else index.top_k
         found = self._questions.best_links(
-            k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop
+            k, nodes=nodes, where=where, top_k=top_k, on_progress=on_progress, should_stop=should_stop
         )
-        return found if index is None else replace(found, recall=index.metadata.recall_at(FIRST))
+        return found if index is None else replace(found, recall=index._recall(FIRST, narrowed=where is not None))
 
     @overload
     def score(self, pairs: tuple[Id, Id]) -> float: ...
     @overload
-    def score(self, pairs: Sequence[Pair] | NDArray[Any]) -> NDArray[np.float32]: ...
+    def score(self, pairs: Any) -> NDArray[np.float32]: ...
     def score(self, pairs: Any) -> Any:
         """Scores of pairs: the larger, the likelier a link.
 
         Parameters
         ----------
         pairs
-            A pair (source, target), or a sequence of pairs.
+            A pair (source, target), a sequence or an array of pairs, or a data frame or Arrow table with two columns,
+            or with columns called source and target or alike.
 
         Returns
         -------
@@ -647,14 +664,15 @@ class LinkPredictor:
     @overload
     def predict_proba(self, pairs: Pair, *, base_rate: float = ...) -> float: ...
     @overload
-    def predict_proba(self, pairs: Sequence[Pair] | NDArray[Any], *, base_rate: float = ...) -> NDArray[np.float64]: ...
+    def predict_proba(self, pairs: Any, *, base_rate: float = ...) -> NDArray[np.float64]: ...
     def predict_proba(self, pairs: Any, *, base_rate: float = BASE_RATE) -> Any:
         """The probability that each pair is a link, calibrated on held-out pairs.
 
         Parameters
         ----------
         pairs
-            A pair (source, target), or a sequence of pairs.
+            A pair (source, target), a sequence or an array of pairs, or a data frame or Arrow table with two columns,
+            or with columns called source and target or alike.
         base_rate
             The share of links among the pairs asked about, if known: the probabilities hold for it.
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from yinyan.graph.to_objects import data_frame
 from yinyan.text import html_table, text_table
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Recommendations(Sequence[Recommendation]):
     ranks: NDArray[np.int64]  # from 1
     probabilities: NDArray[np.float64] | None = None  # of `best_links`: calibrated, at base rate 0.5
     recall: float | None = 1.0  # of the search, per node: 1 if exact, else measured for an index; None: not measured
+    source_labels: tuple[str | None, ...] | None = None  # of the nodes asked about, where the graph has labels
+    target_labels: tuple[str | None, ...] | None = None  # of the recommended nodes
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -64,10 +67,9 @@ class Recommendations(Sequence[Recommendation]):
     def __getitem__(self, index: slice) -> Recommendations: ...
     def __getitem__(self, index: int | slice) -> Recommendation | Recommendations:
         if isinstance(index, slice):
-            chances = None if self.probabilities is None else self.probabilities[index]
-            return Recommendations(
-                self.sources[index], self.targets[index], self.scores[index], self.ranks[index], chances, self.recall
-            )
+            columns = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "recall"}
+            part: dict[str, Any] = {n: None if values is None else values[index] for n, values in columns.items()}
+            return replace(self, **part)
         return Recommendation(
             self.sources[index], self.targets[index], float(self.scores[index]), int(self.ranks[index])
         )
@@ -81,7 +83,8 @@ class Recommendations(Sequence[Recommendation]):
         Returns
         -------
         pyarrow.Table
-            Columns source, target, score and rank, and probability if known. Mixed ids become text.
+            Columns source, target, score and rank, and probability if known. Where the graph has labels, source_label
+            and target_label too. Mixed ids become text.
 
         Examples
         --------
@@ -90,8 +93,10 @@ class Recommendations(Sequence[Recommendation]):
         """
         import pyarrow as pa
 
-        ids = {"source": id_column(self.sources), "target": id_column(self.targets)}
-        return pa.table(self._columns() | ids)
+        columns = self._columns() | {"source": id_column(self.sources), "target": id_column(self.targets)}
+        for name in columns.keys() & {"source_label", "target_label"}:
+            columns[name] = pa.array(columns[name], pa.large_string())
+        return pa.table(columns)
 
     def to_pandas(self) -> pd.DataFrame:
         """The table as a data frame.
@@ -111,13 +116,23 @@ class Recommendations(Sequence[Recommendation]):
         >>> model.recommend(0, k=3).to_pandas().shape
         (3, 4)
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            from yinyan.errors import MissingExtraError
+        return data_frame(self._columns())
 
-            raise MissingExtraError("to_pandas needs pandas: pip install pandas") from error
-        return pd.DataFrame({name: list(values) for name, values in self._columns().items()})
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Plain values for JSON: a dict for each row.
+
+        Returns
+        -------
+        list of dict
+            Keys as the columns of `to_arrow`.
+
+        Examples
+        --------
+        >>> list(model.recommend(0, k=1).to_dicts()[0])
+        ['source', 'target', 'score', 'rank']
+        """
+        columns = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self._columns().items()}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table to a file, whole or not at all.
@@ -145,24 +160,37 @@ class Recommendations(Sequence[Recommendation]):
         write_rows(self.to_arrow(), Path(path))
 
     def _columns(self) -> dict[str, Any]:
-        columns = {"source": self.sources, "target": self.targets, "score": self.scores, "rank": self.ranks}
-        return columns if self.probabilities is None else {**columns, "probability": self.probabilities}
+        columns: dict[str, Any] = {
+            "source": self.sources,
+            "source_label": self.source_labels,
+            "target": self.targets,
+            "target_label": self.target_labels,
+            "score": self.scores,
+            "rank": self.ranks,
+            "probability": self.probabilities,
+        }
+        return {name: values for name, values in columns.items() if values is not None}
 
-    def _rows(self) -> list[list[str]]:
-        return [
-            [str(r.source), str(r.target), f"{r.score:.3f}", str(r.rank)]
-            for r in map(self.__getitem__, range(min(len(self), _SHOWN)))
-        ]
+    def _shown(self) -> tuple[list[str], list[list[str]]]:
+        """Names and cells of the first rows, without probabilities."""
+        rows = self[:_SHOWN].to_dicts()
+        names = [name for name in self._columns() if name != "probability"]
+        return names, [[_cell(row[name]) for name in names] for row in rows]
 
     def __repr__(self) -> str:
         if not len(self):
             return "no links to recommend"
         more = len(self) - _SHOWN
-        table = text_table(["source", "target", "score", "rank"], self._rows(), right=(2, 3))
+        names, rows = self._shown()
+        table = text_table(names, rows, right=[names.index(name) for name in ("score", "rank")])
         return table + (f"\n… and {more:,} more rows" if more > 0 else "")
 
     def _repr_html_(self) -> str:
-        return html_table(["source", "target", "score", "rank"], self._rows(), more=len(self) - _SHOWN)
+        return html_table(*self._shown(), more=len(self) - _SHOWN)
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 class Contribution(NamedTuple):
@@ -172,6 +200,7 @@ class Contribution(NamedTuple):
     neighbour: Id | None  # None: all nodes together (expected negatives)
     kind: str  # "attracts" (an edge) or "repels" (a negative)
     amount: float  # share of score - score_alone: positive raised the score
+    label: str | None = None  # of the neighbour
 
 
 @dataclass(frozen=True)
@@ -194,6 +223,8 @@ class Explanation:
     is_link: bool  # whether the graph holds the pair already
     probability: float | None = None  # that the pair is a link
     base_rate: float | None = None  # that the probability holds for
+    source_label: str | None = None  # of one end, where the graph has labels
+    target_label: str | None = None  # of the other end
 
     def __repr__(self) -> str:
         more = len(self.contributions) - _SHOWN
@@ -213,13 +244,19 @@ class Explanation:
             chance = f", probability {self.probability:.3f} at base rate {self.base_rate:g}"
         known = "this edge is in the graph; " if self.is_link else ""
         return (
-            f"{self.source} – {self.target}: score {self.score:.3f}{chance}",
+            f"{_called(self.source, self.source_label)} – {_called(self.target, self.target_label)}: "
+            f"score {self.score:.3f}{chance}",
             f"{known}without any message to or from either end the score would be {self.score_alone:.3f}",
         )
 
     def _rows(self) -> list[list[str]]:
         return [
-            [str(c.end), c.kind, "all other nodes" if c.neighbour is None else str(c.neighbour), f"{c.amount:+.3f}"]
+            [
+                str(c.end),
+                c.kind,
+                _called("all other nodes" if c.neighbour is None else c.neighbour, c.label),
+                f"{c.amount:+.3f}",
+            ]
             for c in self.contributions[:_SHOWN]
         ]
 
@@ -238,6 +275,32 @@ class Explanation:
         """
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "contributions"}
         return {**plain, "contributions": [c._asdict() for c in self.contributions]}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The contributions as a data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns end, neighbour, kind, amount and label, largest effect first.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> list(model.explain(0, 1).to_pandas().columns)
+        ['end', 'neighbour', 'kind', 'amount', 'label']
+        """
+        columns = zip(*self.contributions, strict=True) if self.contributions else [()] * len(Contribution._fields)
+        return data_frame(dict(zip(Contribution._fields, map(list, columns), strict=True)))
+
+
+def _called(node: Id, label: str | None) -> str:
+    """An id and its label."""
+    return str(node) if label is None else f"{node} ({label})"
 
 
 def id_column(ids: Sequence[Id]) -> pa.Array:

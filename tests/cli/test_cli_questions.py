@@ -137,7 +137,7 @@ class TestExplainAndInfo:
         answer = works("explain", model, "7", "007", "--json").json
         parts = sum(part["amount"] for part in answer["contributions"])
         assert answer["score"] == pytest.approx(answer["score_alone"] + parts + answer["residue"], abs=1e-4)
-        assert {"neighbour", "end", "kind", "amount"} == set(answer["contributions"][0])
+        assert {"neighbour", "end", "kind", "amount", "label"} == set(answer["contributions"][0])
 
     def test_explain_reads_well(self, model: Path) -> None:
         head, alone, columns, *rows = works("explain", model, "7", "007").out.splitlines()

@@ -303,7 +303,7 @@ def test_a_new_node_gets_the_same_inputs_wherever_it_arrives() -> None:
     for inputs in ("random", "embeddings"):
         fitted = LinkPredictor(**tiny(encoder={"inputs": inputs})).fit(planted_graph()).fitted_
         nodes = [NewNode(None, (3, 4)), NewNode(None, (5,)), NewNode(None, ())]
-        before = Structure.of(fitted.graph, None)
+        before = Structure.of(fitted.graph)
         change = [{"id": f"x{j}", "neighbours": list(node.neighbours)} for j, node in enumerate(nodes)]
         after, effect = planned(before, {"kind": "add_nodes", "nodes": change})
         tables = []

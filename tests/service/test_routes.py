@@ -118,7 +118,7 @@ def test_nodes_are_found_and_shown(shared: httpx.Client) -> None:
     }  # fmt: skip
     assert shared.get("/v1/nodes", params={"query": "paper number 12"}).json()["nodes"][0]["id"] == "n12"
     page = shared.get("/v1/nodes/n00", params={"limit": 2, "offset": 1}).json()
-    assert page["attributes"] == {"title": "Paper number 0", "year": "1990"} and page["degree"] == 5
+    assert page["attributes"] == {"title": "Paper number 0", "year": 1990} and page["degree"] == 5
     assert [n["id"] for n in page["neighbours"]] == ["n02", "n18"]
     assert shared.get("/v1/nodes/n35").json()["attributes"] == {}
     assert is_problem(shared.get("/v1/nodes/n0x"), 404, "nearest")

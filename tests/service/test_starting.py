@@ -38,6 +38,7 @@ SAMPLES = {  # a value of each option in the environment, and what comes of it
     "proxy": ("10.0.0.5", "10.0.0.5"),
     "labels": ("labels.csv", Path("labels.csv")),
     "label_column": ("name", "name"),
+    "no_labels": ("1", True),
     "id_column": ("key", "key"),
     "index": ("exact", "exact"),
     "recall": ("0.9", 0.9),

@@ -27,6 +27,7 @@ from yinyan.store import model_files
 
 PARTS = {
     "README.md",
+    "attributes.parquet",
     "embeddings.safetensors",
     "graph.safetensors",
     "ids.parquet",

@@ -30,7 +30,9 @@ export interface Recommendation {
 
 export interface Scored {
   source: Id;
+  source_label?: string | null;
   target: Id;
+  target_label?: string | null;
   score: number;
   probability: number | null;
   is_link: boolean;
@@ -41,6 +43,7 @@ export interface Contribution {
   neighbour: Id | null; // null: all nodes together
   kind: string; // "attracts" or "repels"
   amount: number;
+  label?: string | null; // of the neighbour
 }
 
 export interface Explanation extends Scored {

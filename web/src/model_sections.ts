@@ -1,7 +1,8 @@
 /** The sections of the model page, of a served model and in a report. */
 
-import type { Epoch, ModelInfo } from "./contract";
+import { nameOf, type Epoch, type ModelInfo } from "./contract";
 import { h } from "./dom";
+import type { Id } from "./ids";
 import { histogramChart } from "./histogram_chart";
 import { lineChart, type Curve } from "./line_chart";
 import { comparison, tiles } from "./metrics";
@@ -69,15 +70,22 @@ function dataOf(content: ModelInfo): HTMLElement {
   );
 }
 
+/** The label of a node with its id beside it, or the id alone. */
+function named(id: Id, label: string | null | undefined): HTMLElement[] {
+  const name = nameOf({ id, label: label ?? null });
+  const shown = h("bdi", {}, name);
+  return name === String(id) ? [shown] : [shown, h("span", { class: "small id" }, " ", h("bdi", {}, String(id)))];
+}
+
 function recommendedOf({ recommended, model, held_out }: ModelInfo): HTMLElement[] {
   if (recommended === undefined || recommended.links.length === 0) return [];
-  const rows = recommended.links.map(({ source, target, score, probability }, i) =>
+  const rows = recommended.links.map(({ source, source_label, target, target_label, score, probability }, i) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, String(i + 1)),
-      h("td", {}, h("bdi", {}, String(source))),
-      h("td", {}, h("bdi", {}, String(target))),
+      h("td", {}, ...named(source, source_label)),
+      h("td", {}, ...named(target, target_label)),
       h("td", { class: "number" }, figure(score, 2)),
       h("td", { class: "number" }, percent(probability)),
     ),

@@ -95,12 +95,8 @@ export function whyOf(source: Id, target: Id): HTMLElement {
   const load = async (): Promise<void> => {
     place.replaceChildren(loading("the explanation", 3));
     try {
-      const [explanation] = await withKey(() =>
-        Promise.all([
-          api.explain([source, target]),
-          api.node(target, 100, 0).then(({ neighbours }) => remember(neighbours)),
-        ]),
-      );
+      const explanation = await withKey(() => api.explain([source, target]));
+      remember(explanation.contributions.flatMap(({ neighbour: id, label }) => (id === null ? [] : [{ id, label: label ?? null }])));
       place.replaceChildren(told(explanation));
     } catch (error) {
       place.replaceChildren(failure(error, () => void load(), "h3"));

@@ -5,46 +5,57 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from yinyan.errors import InputError, StoppedError
+from yinyan.errors import InputError, StoppedError, UnknownNodeError
 from yinyan.files import write_error, write_text
-from yinyan.graph.columns import find_column, guess_edge_columns
+from yinyan.graph import Graph
+from yinyan.graph.labels import rows_of_texts, unknown_node
+from yinyan.graph.pair_tables import pair_columns
 from yinyan.graph.table_writing import check_rows_file, rows_writer, write_rows
-from yinyan.graph.tables import read_table, write_parquet
+from yinyan.graph.tables import TableSource, open_table, write_parquet
 from yinyan.predictor import LinkPredictor
 from yinyan.results import Id
 from yinyan.retrieval.index import Index
+from yinyan.text import counted
 from yinyan.training.fingerprints import graph_fingerprint
 
 __all__ = ["candidates", "check_rows_file", "pairs_of", "recommend_all", "write_rows"]
 
 _BLOCK = 500  # sources a part of an exact search
+_NAMED = 5  # lines with unknown nodes that an error names
 _INDEXED = 8192  # of one by an index, which asks for similar sources together
 
 
-def candidates(model: LinkPredictor, path: Path, *, header: bool = True) -> list[Id]:
-    """The ids in the first column of a table."""
-    table = read_table(path, header=header)
-    return _own_ids(model, table, table.column_names[0], path)
+def candidates(
+    graph: Graph, path: Path, *, header: bool = True, skip_unknown: bool = False, tell: Callable[[str], None]
+) -> list[Id]:
+    """The nodes in the first column of a table, by id or label."""
+    opened = open_table(path, header=header)
+    rows = _known_rows(graph, opened, [opened.names[0]], skip_unknown=skip_unknown, tell=tell)
+    return graph.ids.take(rows[:, 0])
 
 
 def pairs_of(
-    model: LinkPredictor, path: Path, source: str | None, target: str | None, *, header: bool = True
-) -> tuple[list[Id], list[Id]]:
-    """The ids of both ends of the pairs in a table; columns that are not named are guessed."""
-    table = read_table(path, header=header)
-    names = table.column_names
-    first = None if source is None else find_column(names, source, "source")
-    second = None if target is None else find_column(names, target, "target")
-    if first is None or second is None:
-        guessed = [name for name in guess_edge_columns(names) if name not in (first, second)]
-        first, second = first or guessed[0], second or guessed[-1]
-    return _own_ids(model, table, first, path), _own_ids(model, table, second, path)
+    graph: Graph,
+    path: Path,
+    source: str | None,
+    target: str | None,
+    *,
+    header: bool = True,
+    skip_unknown: bool = False,
+    tell: Callable[[str], None],
+) -> NDArray[np.int64]:
+    """(p, 2) rows of the pairs in a table, by id or label; columns that are not named are guessed."""
+    opened = open_table(path, header=header)
+    columns = pair_columns(list(opened.names), source, target)
+    return _known_rows(graph, opened, columns, skip_unknown=skip_unknown, tell=tell)
 
 
 def recommend_all(
@@ -53,19 +64,21 @@ def recommend_all(
     k: int,
     *,
     index: Index | None = None,
+    where: str | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
     """Write the `k` best new partners of every node to a file, by the end of its name; returns the number of rows.
 
-    They are found exactly, or by an `index`. Finished parts lie in a folder beside `path` until all are there, so a
-    second call with the same model, index and `k` goes on after an interruption.
+    They are found exactly, or by an `index`, among the candidates that a condition `where` admits. Finished parts lie
+    in a folder beside `path` until all are there, so a second call with the same model, index, `where` and `k` goes on
+    after an interruption.
     """
     check_rows_file(path)
     ids = model.graph_.ids
     folder = path.with_name(f"{path.name}.parts")
     block = _BLOCK if index is None else _INDEXED
-    _prepare(folder, model, k, block, index)
+    _prepare(folder, model, k, block, index, where)
     starts = range(0, len(ids), block)
     for start in starts:
         part = folder / f"{start:012d}.parquet"
@@ -75,7 +88,11 @@ def recommend_all(
                     f"stopped after {start:,} of {len(ids):,} nodes; the finished parts are in '{folder}'"
                 )
             nodes = ids.take(range(start, min(start + block, len(ids))))
-            found = model.recommend(nodes, k, search="exact") if index is None else index.recommend(nodes, k)
+            found = (
+                model.recommend(nodes, k, where=where, search="exact")
+                if index is None
+                else index.recommend(nodes, k, where=where)
+            )
             write_parquet(found.to_arrow(), part)
         on_progress(min(start + block, len(ids)), len(ids))
     count = _join([folder / f"{start:012d}.parquet" for start in starts], path)
@@ -83,20 +100,44 @@ def recommend_all(
     return count
 
 
-def _own_ids(model: LinkPredictor, table: pa.Table, column: str, path: Path) -> list[Id]:
-    """A column's ids in the model's own types: text from a CSV may mean an integer id."""
-    values = table[column].to_pylist()
-    if None in values:
-        raise InputError(f"'{path}' has no id in row {values.index(None) + 1:,} of column {column!r} (the first is 1)")
-    ids = model.graph_.ids
-    distinct: list[Id] = list(dict.fromkeys(values))
-    known = ids.find(distinct) >= 0
-    own = {v: ids.parse(v) if isinstance(v, str) and not k else v for v, k in zip(distinct, known, strict=True)}
-    return [own[value] for value in values]
+def _known_rows(
+    graph: Graph, opened: TableSource, columns: Sequence[str], *, skip_unknown: bool, tell: Callable[[str], None]
+) -> NDArray[np.int64]:
+    """(m, columns) rows of the graph; what is not in it is refused by its lines, or skipped and counted."""
+    table = opened.read(columns)
+    found = np.stack([_found(graph, table[name]) for name in columns], axis=1)
+    unknown = (found < 0).any(axis=1)
+    if not unknown.any():
+        return found
+    count = int(unknown.sum())
+    if skip_unknown:
+        tell(f"skipped {counted(count, 'row')} of {len(found):,} of {opened.label} with unknown nodes")
+        return found[~unknown]
+    bad = np.flatnonzero(unknown)
+    first = int(bad[0])
+    name = columns[int(np.argmax(found[first] < 0))]
+    value = table[name][first].as_py()
+    if value is None:
+        raise InputError(f"{opened.label} has no id in row {first + 1:,} of column {name!r} (the first is 1)")
+    words = unknown_node(value, graph.ids, graph.ids.__getitem__, graph.label_finder)
+    more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
+    raise UnknownNodeError(
+        f"{opened.label}, {opened.places([first])}: {words}; {counted(count, 'row')} of {len(found):,} "
+        f"with unknown nodes: {opened.places(bad[:_NAMED].tolist())}{more} (correct them, or pass --skip-unknown)"
+    )
 
 
-def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Index | None) -> None:
-    """The folder of parts, emptied if they are of another model, index or k."""
+def _found(graph: Graph, column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """The row of each node of a column, -1 where it is unknown or missing: text may mean an integer id, or a label."""
+    values = column.to_pylist()
+    distinct = [value for value in dict.fromkeys(values) if value is not None]
+    rows = rows_of_texts(graph, distinct, refuse=False).tolist() if distinct else []
+    own = dict(zip(distinct, rows, strict=True))
+    return np.array([own.get(value, -1) for value in values], dtype=np.int64)
+
+
+def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Index | None, where: str | None) -> None:
+    """The folder of parts, emptied if they are of another model, index, condition or k."""
     digest = hashlib.blake2b(model.embeddings_.tobytes(), digest_size=16)
     ids = model.graph_.ids  # part of the answer, though no embedding depends on them
     for start in range(0, len(ids), _BLOCK):
@@ -107,7 +148,7 @@ def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Inde
         else {name: index.metadata.to_dict()[name] for name in ("kind", "effort", "cells", "seed")}
     )
     facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": block, "by": by}
-    mark = json.dumps(facts)
+    mark = json.dumps({**facts, "where": where, "attributes": _attributes_digest(model.graph_)})
     label = folder / "parts.json"
     try:
         if folder.exists() and (not label.exists() or label.read_text(encoding="utf-8") != mark):
@@ -116,6 +157,16 @@ def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Inde
     except OSError as error:
         raise write_error(folder, error) from error
     write_text(label, mark)
+
+
+def _attributes_digest(graph: Graph) -> str | None:
+    """A digest of labels and attributes, which answers show and conditions read."""
+    if graph.attributes is None:
+        return None
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, graph.attributes.table.schema) as writer:
+        writer.write_table(graph.attributes.table)
+    return hashlib.blake2b(sink.getvalue(), digest_size=16).hexdigest()
 
 
 def _join(parts: list[Path], path: Path) -> int:

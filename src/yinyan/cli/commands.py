@@ -5,14 +5,14 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from yinyan import __version__
 from yinyan.cli import check, common, flags, index_commands, log_commands, research, serve, settings_list
 from yinyan.cli.flags import Run, with_run, with_table
-from yinyan.errors import InputError, StoppedError, YinYanError
+from yinyan.errors import ConditionError, InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import show_progress
 
@@ -87,7 +87,7 @@ def evaluate(
 @app.command()
 def recommend(
     model: flags.Model,
-    nodes: Annotated[list[str] | None, typer.Argument(help="node ids", show_default=False)] = None,
+    nodes: Annotated[list[str] | None, typer.Argument(help="node ids or labels", show_default=False)] = None,
     *,
     k: Annotated[int, typer.Option("-k", help="maximum number of links per node")] = 10,
     everything: Annotated[bool, typer.Option("--all", help="recommend for every node; needs --out")] = False,
@@ -95,6 +95,10 @@ def recommend(
         Path | None, typer.Option(help="table whose first column lists the candidates (default: all nodes)")
     ] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="first line of --among is data")] = False,
+    skip_unknown: flags.SkipUnknown = False,
+    where: flags.Where = None,
+    labels: flags.Labels = None,
+    no_labels: flags.NoLabels = False,
     by_index: flags.ByIndex = False,
     exact: flags.Exact = False,
     out: flags.RowsFile = None,
@@ -106,6 +110,7 @@ def recommend(
     from yinyan.cli import searching
     from yinyan.cli.bulk import candidates, check_rows_file
     from yinyan.retrieval.choice import described
+    from yinyan.retrieval.conditions import check_condition
 
     searching.check_flags(by_index=by_index, exact=exact)
     if everything == bool(nodes):
@@ -115,31 +120,37 @@ def recommend(
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
     check_rows_file(out)
-    predictor = common.load(model, device)
-    ids, progress = predictor.graph_.ids, show_progress(quiet=quiet)
-    count = len(ids) if everything else len(nodes or ())
-    narrowed = exact or (among is not None and not by_index)
+    predictor = common.load(model, device, labels, no_labels=no_labels)
+    graph, progress = predictor.graph_, show_progress(quiet=quiet)
+    if where is not None:
+        check_condition(graph, where)
+    count = graph.num_nodes if everything else len(nodes or ())
+    narrowed = exact or ((among is not None or where is not None) and not everything and not by_index)
     built = searching.chosen_index(predictor, model, count, k, progress, by_index=by_index, exact=narrowed)
     if everything and out is not None:
-        common.recommend_all(predictor, out, k, progress, as_json=as_json, index=built)
+        common.recommend_all(predictor, out, k, progress, as_json=as_json, index=built, where=where)
         return
-    pool = None if among is None else candidates(predictor, among, header=not no_header)
-    asked = [ids.parse(text) for text in nodes or ()]
+    pool = None if among is None else candidates(
+        graph, among, header=not no_header, skip_unknown=skip_unknown, tell=progress.note
+    )  # fmt: skip
+    asked = [graph.parse(text) for text in nodes or ()]
     found = (
-        predictor.recommend(asked, k, among=pool, search="exact")
+        predictor.recommend(asked, k, among=pool, where=where, search="exact")
         if built is None
-        else built.recommend(asked, k, among=pool)
+        else built.recommend(asked, k, among=pool, where=where)
     )
-    common.show_links(found, out, as_json=as_json)
-    progress.note(described(built, k))
+    common.show_links(found, out, as_json=as_json, empty=common.none_found(where))
+    progress.note(described(built, k, narrowed=among is not None or where is not None))
 
 
 @app.command()
 def similar(
     model: flags.Model,
-    nodes: Annotated[list[str], typer.Argument(help="node ids", show_default=False)],
+    nodes: Annotated[list[str], typer.Argument(help="node ids or labels", show_default=False)],
     *,
     k: Annotated[int, typer.Option("-k", help="similar nodes per node, at most")] = 10,
+    labels: flags.Labels = None,
+    no_labels: flags.NoLabels = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
     as_json: flags.AsJson = False,
@@ -148,8 +159,8 @@ def similar(
     from yinyan.cli.bulk import check_rows_file
 
     check_rows_file(out)
-    predictor = common.load(model, device)
-    found = predictor.similar([predictor.graph_.ids.parse(text) for text in nodes], k)
+    predictor = common.load(model, device, labels, no_labels=no_labels)
+    found = predictor.similar([predictor.graph_.parse(text) for text in nodes], k)
     common.show_links(found, out, as_json=as_json, empty="no similar nodes: there is no other node")
 
 
@@ -162,6 +173,9 @@ def score(
     target: Annotated[str | None, typer.Option(help="column of target ids (default: guessed)")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="first line is data (default: column names)")] = False,
     base_rate: Annotated[float, typer.Option(help="share of links among the pairs, for the probabilities")] = 0.5,
+    skip_unknown: flags.SkipUnknown = False,
+    labels: flags.Labels = None,
+    no_labels: flags.NoLabels = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
     as_json: flags.AsJson = False,
@@ -173,37 +187,48 @@ def score(
     from yinyan.results import id_column
 
     check_rows_file(out)
-    predictor = common.load(model, device)
-    first, second = pairs_of(predictor, pairs, source, target, header=not no_header)
-    both = list(zip(first, second, strict=True))
+    predictor = common.load(model, device, labels, no_labels=no_labels)
+    graph = predictor.graph_
+    rows = pairs_of(
+        graph, pairs, source, target, header=not no_header, skip_unknown=skip_unknown,
+        tell=lambda text: typer.echo(text, err=True),
+    )  # fmt: skip
+    ends = {"source": rows[:, 0], "target": rows[:, 1]}
+    columns: dict[str, Any] = {}
+    for name, places in ends.items():
+        columns[name], said = graph.ids.take(places), graph.labels_of(places)
+        columns |= {} if said is None else {f"{name}_label": said}
+    both = list(zip(columns["source"], columns["target"], strict=True))
     scores = predictor.score(both)
-    chances = predictor.predict_proba(both, base_rate=base_rate)
+    columns["score"] = scores.tolist()
+    chances = predictor.predict_proba(both, base_rate=base_rate).tolist()
     if out is not None:
-        columns = {"source": id_column(first), "target": id_column(second), "score": scores, "probability": chances}
-        common.deliver(pa.table(columns), out, as_json=as_json)
+        typed = {name: id_column(columns[name]) for name in ends} | {"score": scores}
+        table = {name: typed.get(name, values) for name, values in columns.items()}
+        common.deliver(pa.table({**table, "probability": chances}), out, as_json=as_json)
         return
-    name = "probability" if as_json else f"probability at base rate {base_rate:g}"
-    answers = zip(first, second, scores.tolist(), chances.tolist(), strict=True)
-    rows = [{"source": a, "target": b, "score": s, name: p} for a, b, s, p in answers]
+    columns["probability" if as_json else f"probability at base rate {base_rate:g}"] = chances
+    answers = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     if as_json:
-        common.print_json({"base_rate": base_rate, "pairs": rows})
+        common.print_json({"base_rate": base_rate, "pairs": answers})
     else:
-        common.print_rows(rows, as_json=False, right=(2, 3))
+        common.print_rows(answers, as_json=False, empty="no pairs to score")
 
 
 @app.command()
 def explain(
     model: flags.Model,
-    source: Annotated[str, typer.Argument(help="node id", show_default=False)],
-    target: Annotated[str, typer.Argument(help="node id", show_default=False)],
+    source: Annotated[str, typer.Argument(help="node id or label", show_default=False)],
+    target: Annotated[str, typer.Argument(help="node id or label", show_default=False)],
     *,
+    labels: flags.Labels = None,
+    no_labels: flags.NoLabels = False,
     device: flags.Device = "auto",
     as_json: flags.AsJson = False,
 ) -> None:
     """Show how much each neighbour changed the score of a pair."""
-    predictor = common.load(model, device)
-    ids = predictor.graph_.ids
-    explanation = predictor.explain(ids.parse(source), ids.parse(target))
+    predictor = common.load(model, device, labels, no_labels=no_labels)
+    explanation = predictor.explain(*map(predictor.graph_.parse, (source, target)))
     common.print_json(explanation.to_dict()) if as_json else typer.echo(repr(explanation))
 
 
@@ -298,6 +323,9 @@ def main(arguments: list[str] | None = None) -> None:
     except StoppedError as stopped:
         typer.echo(str(stopped), err=True)
         sys.exit(130)
+    except ConditionError as error:
+        typer.echo(f"error: {error}", err=True)  # with the line of its caret
+        sys.exit(1)
     except YinYanError as error:
         typer.echo(f"error: {' '.join(str(error).splitlines())}", err=True)
         sys.exit(1)

@@ -9,13 +9,13 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from yinyan.cli.flags import Run
+from yinyan.cli.flags import Run, check_labels
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import write_text
 from yinyan.graph.table_options import TableOptions
@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     from yinyan.retrieval.index import Index
     from yinyan.training.hooks import Hooks
 
+_NUMBERS = ("score", "rank", "probability")  # columns that stand on the right
 _TOPICS = ("graph", "columns", "model", "training", "memory", "time")
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "facts",
     "load",
     "names",
+    "none_found",
     "predictor",
     "print_fit",
     "print_json",
@@ -213,7 +215,14 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
 
 
 def recommend_all(
-    model: LinkPredictor, out: Path, k: int, progress: Progress, *, as_json: bool, index: Index | None = None
+    model: LinkPredictor,
+    out: Path,
+    k: int,
+    progress: Progress,
+    *,
+    as_json: bool,
+    index: Index | None = None,
+    where: str | None = None,
 ) -> None:
     """Every node's recommendations to a file; Ctrl-C keeps the finished parts, and the same command goes on."""
     from yinyan.cli.bulk import recommend_all as stream_all
@@ -222,17 +231,21 @@ def recommend_all(
     try:
         with task(progress, "nodes", model.graph_.num_nodes) as should_stop:
             count = stream_all(
-                model, out, k, index=index, on_progress=lambda done, _: progress.advance(done), should_stop=should_stop
-            )
+                model, out, k, index=index, where=where,
+                on_progress=lambda done, _: progress.advance(done), should_stop=should_stop,
+            )  # fmt: skip
     except StoppedError as stopped:
         raise StoppedError(f"{stopped}. The same command goes on from there") from None
-    progress.note(described(index, k))
+    progress.note(described(index, k, narrowed=where is not None))
     facts = None if index is None else index.metadata
     _say_written(
         count,
         out,
         as_json=as_json,
-        search={"search": "exact" if facts is None else facts.kind, "recall": facts.recall_at(k) if facts else 1.0},
+        search={
+            "search": "exact" if facts is None else facts.kind,
+            "recall": None if facts and where is not None else facts.recall_at(k) if facts else 1.0,
+        },
     )
 
 
@@ -255,11 +268,15 @@ def deliver(table: pa.Table, out: Path, *, as_json: bool) -> None:
     _say_written(table.num_rows, out, as_json=as_json)
 
 
-def load(path: Path, device: str) -> LinkPredictor:
-    """A saved model."""
+def load(path: Path, device: str, labels: Path | None = None, *, no_labels: bool = False) -> LinkPredictor:
+    """A saved model, with its own labels, those of a table, or none."""
     from yinyan.predictor import LinkPredictor
 
-    return LinkPredictor.load(path, device=device)
+    check_labels(labels, no_labels=no_labels)
+    model = LinkPredictor.load(path, device=device)
+    if labels is not None or no_labels:
+        model.fitted_ = replace(model.fitted_, graph=model.graph_.with_attributes(labels))
+    return model
 
 
 def print_json(content: Any) -> None:
@@ -295,32 +312,39 @@ def facts(fitted: Fitted) -> dict[str, Any]:
     }
 
 
+def none_found(where: str | None) -> str:
+    """Why there are no links to recommend."""
+    if where is not None:
+        return "no links to recommend: no candidate meets the condition, or all that do are neighbours already"
+    return "no links to recommend: every candidate is a neighbour already"
+
+
 def show_links(
     found: Recommendations,
     out: Path | None,
     *,
     as_json: bool,
-    empty: str = "no links to recommend: every candidate is a neighbour already",
+    empty: str,
 ) -> None:
     """All rows of an answer, to a file or printed: the repr of a long answer leaves some out."""
     if out is not None:
         deliver(found.to_arrow(), out, as_json=as_json)
         return
-    rows = [row._asdict() for row in found]
-    if found.probabilities is not None:
-        rows = [{**row, "probability": p} for row, p in zip(rows, found.probabilities.tolist(), strict=True)]
-    print_rows(rows, as_json=as_json, right=(2, 3, 4), empty=empty)
+    print_rows(found.to_dicts(), as_json=as_json, empty=empty)
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, right: Sequence[int] = (), empty: str = "") -> None:
-    """Rows with the same keys, as JSON or as a table; the columns `right` are numbers."""
+    """Rows with the same keys, as JSON or as a table; the columns `right`, and all scores and ranks, are numbers."""
     if as_json:
         print_json(rows)
     elif not rows:
         typer.echo(empty)
     else:
-        cells = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
-        typer.echo(text_table(list(rows[0]), cells, right=right))
+        cells = [
+            ["" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows
+        ]
+        numbers = [place for place, name in enumerate(rows[0]) if name.split()[0] in _NUMBERS]
+        typer.echo(text_table(list(rows[0]), cells, right=[*right, *numbers]))
 
 
 def _say_written(count: int, out: Path, *, as_json: bool, search: Mapping[str, Any] | None = None) -> None:

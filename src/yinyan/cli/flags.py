@@ -22,11 +22,16 @@ __all__ = [
     "Device",
     "Edges",
     "Exact",
+    "Labels",
     "Model",
+    "NoLabels",
     "Quiet",
     "RowsFile",
     "Run",
     "Seed",
+    "SkipUnknown",
+    "Where",
+    "check_labels",
     "old_flag",
     "with_run",
     "with_table",
@@ -50,7 +55,13 @@ ByIndex = Annotated[
 ]
 Exact = Annotated[bool, typer.Option("--exact", help="score every candidate, without an index")]
 
+Labels = Annotated[Path | None, typer.Option(help="table of ids, labels and attributes (default: those of the model)")]
+NoLabels = Annotated[bool, typer.Option("--no-labels", help="show ids only")]
+Where = Annotated[str | None, typer.Option(help="condition on links: candidate.year >= 2010 (default: none)")]
+SkipUnknown = Annotated[bool, typer.Option("--skip-unknown", help="leave out rows with unknown nodes (default: error)")]
+
 _TABLE_PANEL = "Tables"
+_REPEATED = ("feature_columns", "attributes", "na_values")  # options of tables that take several values
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,12 @@ class Run:
     overrides: dict[str, dict[str, Any]] = field(default_factory=dict)  # of --set, and of the old flags
 
 
+def check_labels(labels: Path | None, *, no_labels: bool) -> None:
+    """Refuse two flags that exclude each other."""
+    if labels is not None and no_labels:
+        raise InputError("--labels and --no-labels exclude each other: leave one out")
+
+
 def with_table(command: Command) -> Command:
     """Give a command the flags of `TableOptions`, which it receives as `table`."""
     fields = dataclasses.fields(TableOptions)
@@ -80,7 +97,7 @@ def _table_flags(f: dataclasses.Field[Any]) -> list[inspect.Parameter]:
     switch: Switch | None = f.metadata["switch"]
     flag = f.metadata["flag"]
     if flag != "":
-        kind = list[str] if f.name in ("feature_columns", "na_values") else Path if f.name == "nodes" else str
+        kind = list[str] if f.name in _REPEATED else Path if f.name == "nodes" else str
         default = f.default if isinstance(f.default, str) else None
         option = _table(f.metadata["help"], f"--{(flag or f.name).replace('_', '-')}")
         found.append(_keyword(f.name, Annotated[kind | None, option], default))
@@ -96,16 +113,18 @@ def _table_values(given: dict[str, Any]) -> dict[str, Any]:
     for f in dataclasses.fields(TableOptions):
         switch: Switch | None = f.metadata["switch"]
         value = given[f.name] if f.metadata["flag"] != "" else f.default
+        value = (value or None) if f.name in _REPEATED else value
         if switch is not None and given[switch.flag.replace("-", "_")]:
             if value != f.default:
-                raise InputError(f"--{f.name} and --{switch.flag} exclude each other: leave one out")
+                flag = f.metadata["flag"] or f.name
+                raise InputError(f"--{flag} and --{switch.flag} exclude each other: leave one out")
             value = switch.value
         values[f.name] = value
     if values["prefixes"] is not None:
         values["prefixes"] = tuple(values["prefixes"].split(","))
     if values["delimiter"] == "\\t":
         values["delimiter"] = "\t"
-    return {**values, **{name: values[name] or None for name in ("feature_columns", "na_values")}}
+    return values
 
 
 def _table(help: str, name: str) -> Any:

@@ -53,6 +53,9 @@ def best_links(
     model: flags.Model,
     *,
     k: Annotated[int, typer.Option("-k", help="maximum number of links")] = 100,
+    where: flags.Where = None,
+    labels: flags.Labels = None,
+    no_labels: flags.NoLabels = False,
     by_index: flags.ByIndex = False,
     exact: flags.Exact = False,
     out: flags.RowsFile = None,
@@ -65,19 +68,24 @@ def best_links(
     from yinyan.cli.bulk import check_rows_file
     from yinyan.retrieval.best_links import FIRST
     from yinyan.retrieval.choice import described
+    from yinyan.retrieval.conditions import check_condition
 
     searching.check_flags(by_index=by_index, exact=exact)
     check_rows_file(out)
-    predictor, progress = common.load(model, device), show_progress(quiet=quiet)
+    predictor = common.load(model, device, labels, no_labels=no_labels)
+    progress = show_progress(quiet=quiet)
+    if where is not None:
+        check_condition(predictor.graph_, where)
     count = predictor.graph_.num_nodes
     built = searching.chosen_index(predictor, model, count, FIRST, progress, by_index=by_index, exact=exact)
     with common.task(progress, "nodes", predictor.graph_.num_nodes) as should_stop:
         found = predictor.best_links(
             k,
+            where=where,
             index=built,
             search="exact",
             on_progress=lambda done, total: progress.advance(done),
             should_stop=should_stop,
         )
-    progress.note(described(built, FIRST))
-    common.show_links(found, out, as_json=as_json)
+    progress.note(described(built, FIRST, narrowed=where is not None))
+    common.show_links(found, out, as_json=as_json, empty=common.none_found(where))

@@ -49,8 +49,9 @@ def serve(
         bool, typer.Option("--accept-loss", help="go on with a change log that lost or damaged its newest changes")
     ] = False,
     labels: Annotated[
-        Path | None, typer.Option(help="table of nodes: ids, labels, columns to show (default: none)")
+        Path | None, typer.Option(help="table of ids, labels and attributes (default: those of the model)")
     ] = None,
+    no_labels: Annotated[bool, typer.Option("--no-labels", help="show ids only")] = False,
     label_column: Annotated[str | None, typer.Option(help="column of labels in --labels (default: guessed)")] = None,
     id_column: Annotated[str | None, typer.Option(help="column of ids in --labels (default: guessed)")] = None,
     index: Annotated[str, typer.Option(help="kind of index: auto, exact, mips or flashlight")] = "auto",
@@ -72,6 +73,7 @@ def serve(
     """
     Limits, Options, run = _service()  # noqa: N806
 
+    flags.check_labels(labels, no_labels=no_labels)
     options = Options(
         model=model,
         host=host,
@@ -83,6 +85,7 @@ def serve(
         carry_over=carry_over,
         accept_loss=accept_loss,
         labels=labels,
+        no_labels=no_labels,
         label_column=label_column,
         id_column=id_column,
         index=index,

@@ -15,6 +15,7 @@ __all__ = [
     "guess_edge_columns",
     "guess_node_column",
     "has_edge_names",
+    "plain_name",
     "says_identifier",
     "says_time",
     "two_kinds",
@@ -60,7 +61,7 @@ def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
             f"an edge table needs two columns of node ids (got {listed(names)}): "
             "if they are there, give the character between them (delimiter=, --delimiter)"
         )
-    plain = {_plain(name): name for name in reversed(named)}
+    plain = {plain_name(name): name for name in reversed(named)}
     for source, target in _PAIRS:
         if source in plain and target in plain:
             return plain[source], plain[target]
@@ -69,14 +70,14 @@ def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
 
 def has_edge_names(names: Sequence[str]) -> bool:
     """Whether the names include a usual pair of edge columns."""
-    plain = {_plain(name) for name in names}
+    plain = {plain_name(name) for name in names}
     return any(source in plain and target in plain for source, target in _PAIRS)
 
 
 def two_kinds(source: str, target: str) -> tuple[str, str] | None:
     """The two kinds of nodes that the names of the columns mention, such as user and item; None if they do not."""
     kinds = [(a, b) for a in _TWO_KINDS for b in (*_PARTNERS[a], *_PARTNERS["user"])]
-    pair = _plain(source), _plain(target)
+    pair = plain_name(source), plain_name(target)
     found = (k for k in kinds for end in _ENDINGS if pair in ((k[0] + end, k[1] + end), (k[1] + end, k[0] + end)))
     kind = next(found, None)
     return kind if kind is None or pair[0].startswith(kind[0]) else (kind[1], kind[0])
@@ -84,17 +85,17 @@ def two_kinds(source: str, target: str) -> tuple[str, str] | None:
 
 def says_identifier(name: str) -> bool:
     """Whether the name of a column says that its values tell rows apart."""
-    return _plain(name) in _IDENTIFIERS or name.strip().endswith(_IDENTIFIER_ENDS)
+    return plain_name(name) in _IDENTIFIERS or name.strip().endswith(_IDENTIFIER_ENDS)
 
 
 def says_time(name: str) -> bool:
     """Whether the name of a column says that its values are times."""
-    return any(word in _plain(name) for word in ("time", "date", "year")) or _plain(name) in _USUAL["time"]
+    return any(word in plain_name(name) for word in ("time", "date", "year")) or plain_name(name) in _USUAL["time"]
 
 
 def guess_column(names: Sequence[str], role: Literal["weight", "time", "node id"]) -> str | None:
     """Guess the column of weights, times or node ids by its usual names."""
-    plain = {_plain(name): name for name in reversed(names)}
+    plain = {plain_name(name): name for name in reversed(names)}
     return next((plain[name] for name in _USUAL[role] if name in plain), None)
 
 
@@ -125,5 +126,6 @@ def find_column(names: Sequence[str], column: str | int, role: str) -> str:
     raise InputError(f"there is no {role} column {column!r} (the columns are {listed(names)}{hint})")
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """A name without case, spaces and punctuation."""
     return "".join(letter for letter in name.casefold() if letter.isalnum())

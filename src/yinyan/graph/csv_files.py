@@ -18,7 +18,7 @@ from yinyan.errors import InputError
 from yinyan.graph.columns import has_edge_names
 from yinyan.graph.packed_files import SAMPLE_BYTES, blocks_of, is_gzip, unpacked
 
-__all__ = ["CsvLayout", "csv_layout", "read_csv"]
+__all__ = ["CsvLayout", "csv_layout", "line_numbers", "read_csv"]
 
 _SAMPLE_ROWS = 50
 _BLOCK_BYTES = 1 << 24  # a row must fit into one block
@@ -92,6 +92,24 @@ def read_csv(layout: CsvLayout, columns: Sequence[str] | None = None) -> pa.Tabl
     if has_odd_quotes and (fault := _first_fault(layout)):
         raise InputError(fault)  # arrow takes all lines after an open quote for one value
     return table
+
+
+def line_numbers(layout: CsvLayout, rows: Sequence[int]) -> list[int]:
+    """The line, from 1, that each of some rows of a file begins with; rows may span lines, and blank lines are none."""
+    text = unpacked(layout.path).decode(_text_encoding(layout.encoding))
+    if layout.delimiter == " ":
+        text = _single_spaces(text.encode()).decode()
+    lines = itertools.islice(io.StringIO(text, newline=""), layout.skipped_lines, None)
+    reader, wanted = csv.reader(lines, delimiter=layout.delimiter), set(rows)
+    found: dict[int, int] = {}
+    number, begins = 0, layout.skipped_lines + 1
+    for row in reader:
+        if row:
+            if number in wanted:
+                found[number] = begins
+            number += 1
+        begins = layout.skipped_lines + reader.line_num + 1
+    return [found[row] for row in rows]
 
 
 def _byte_source(layout: CsvLayout) -> pa.NativeFile:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from yinyan.errors import InputError
+from yinyan.graph.attributes import Attributes, attributes_of_rows, kept_attributes
 from yinyan.graph.edge_lists import MergedEdges, Rows, checked_times, checked_weights, merge_edges, row_name
 from yinyan.graph.feature_matrix import as_numpy, features_from_matrix
 from yinyan.graph.graph import Graph
 from yinyan.graph.ids import Ids
+from yinyan.graph.label_tables import attribute_column, label_name
+from yinyan.graph.labels import guess_label
+from yinyan.graph.tables import open_table
 from yinyan.text import counted
 
 __all__ = ["graph_from_arrays", "graph_from_networkx", "graph_from_pyg", "graph_from_scipy"]
@@ -28,6 +32,8 @@ def graph_from_arrays(
     times: Any = None,
     directed: bool = False,
     sides: Any = None,
+    attributes: Any = None,
+    label: str | int | Literal[False] | None = None,
 ) -> Graph:
     """Build a graph from pairs of rows or ids; see `Graph.from_arrays`."""
     known = None if ids is None else ids if isinstance(ids, Ids) else Ids.from_values(ids)
@@ -35,10 +41,15 @@ def graph_from_arrays(
         raise InputError(f"num_nodes is {num_nodes:,}, but there are {len(known):,} ids: leave num_nodes out")
     features = features if features is None or hasattr(features, "shape") else as_numpy(features)
     rows, known = _pairs(edges, known, num_nodes, features)
-    return _build(rows, known, features, weights, times, directed=directed, sides=sides)
+    if attributes is None and label is not None and label is not False:
+        raise InputError("'label' names a column of 'attributes': pass a table of these as well")
+    beside = None if attributes is None else _table_attributes(attributes, label, len(known))
+    return _build(rows, known, features, weights, times, directed=directed, sides=sides, attributes=beside)
 
 
-def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, features: Any) -> Graph:
+def graph_from_networkx(
+    graph: Any, *, weight: str | None, time: str | None, features: Any, label: str | Literal[False] | None = None
+) -> Graph:
     """Build a graph from a networkx graph; see `Graph.from_networkx`."""
     if not hasattr(graph, "nodes") or not hasattr(graph, "is_directed"):
         raise InputError(f"expected a networkx graph (got {type(graph).__name__}): see Graph.from_arrays")
@@ -64,7 +75,12 @@ def graph_from_networkx(graph: Any, *, weight: str | None, time: str | None, fea
         times = [data[time] for _, _, data in links]
     if isinstance(features, str):
         features = _attribute(graph, features)
-    return _build(rows, ids, features, weights, times, directed=graph.is_directed(), notes=notes)
+    beside = attributes_of_rows([data for _, data in graph.nodes(data=True)])
+    if label is not None and label is not False and (beside is None or label not in beside.names):
+        raise InputError(f"no node has the attribute {label!r}: 'label' needs the name of one that holds text")
+    if beside is not None and label is not False:
+        beside = Attributes(beside.table, label or guess_label({name: beside.table[name] for name in beside.names}))
+    return _build(rows, ids, features, weights, times, directed=graph.is_directed(), notes=notes, attributes=beside)
 
 
 def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | None) -> Graph:
@@ -130,6 +146,7 @@ def _build(
     directed: bool,
     sides: Any = None,
     notes: Sequence[str] = (),
+    attributes: Attributes | None = None,
 ) -> Graph:
     """Check everything, bring side 0 to the front and merge the edges."""
     said = list(notes)
@@ -145,10 +162,24 @@ def _build(
             ids, sides, rows = ids.select(order), sides[order], np.argsort(order)[rows]
             if matrix is not None:
                 matrix = matrix[order] if isinstance(matrix, np.ndarray) else matrix.take(order)
+            attributes = None if attributes is None else attributes.take(order)
             said.append("nodes were put in order: side 0, then side 1")
         _refuse_within_side(rows, sides, ids)
     merged = merge_edges(rows[:, 0], rows[:, 1], len(ids), weights=weights, times=times, directed=directed)
-    return Graph(ids, merged.edges, merged.weights, merged.times, matrix, sides, directed, notes=(*said, *merged.notes))
+    return Graph(
+        ids, merged.edges, merged.weights, merged.times, matrix, sides, directed,
+        notes=(*said, *merged.notes), attributes=attributes,
+    )  # fmt: skip
+
+
+def _table_attributes(source: Any, label: str | int | Literal[False] | None, count: int) -> Attributes | None:
+    """The columns of a table with one row per node."""
+    opened = open_table(source, label="the table of attributes")
+    table = opened.read()
+    if table.num_rows != count:
+        raise InputError(f"'attributes' needs one row per node: {count:,} (got {table.num_rows:,})")
+    columns = {name: attribute_column(opened, table[name]) for name in table.column_names}
+    return kept_attributes(columns, label_name(columns, label, opened.names))[0]
 
 
 def _pairs(edges: Any, ids: Ids | None, num_nodes: int | None, features: Any) -> tuple[Rows, Ids]:

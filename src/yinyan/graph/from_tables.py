@@ -56,7 +56,7 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     roles = _choose_roles(opened, options)
     read = _read_edges(opened, roles, options)
     num_first = _first_side(read.ids, read.source, read.target) if options.bipartite else None
-    table = NodeTable(read.ids, None, None, ())
+    table = NodeTable(read.ids)
     if options.nodes is not None:
         described = _open(options.nodes, options, "the node table")
         table = read_nodes(described, read.ids, options, edges_label=opened.label)
@@ -78,6 +78,7 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
         table.encoder,
         (*notes, *merged.notes, *table.notes),
         ColumnReport((*uses, *table.uses)),
+        table.attributes,
     )
 
 

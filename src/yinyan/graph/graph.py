@@ -5,18 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from yinyan.deprecation import by_keyword
 from yinyan.errors import InputError
+from yinyan.graph.attributes import Attributes
 from yinyan.graph.column_report import ColumnReport
 from yinyan.graph.feature_matrix import column_range, refuse_not_finite
 from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
-from yinyan.graph.ids import Ids
+from yinyan.graph.ids import Id, Ids
+from yinyan.graph.labels import LabelFinder, rows_by_name, rows_of_texts
 from yinyan.text import counted, html_facts
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pandas as pd
 
 __all__ = ["Adjacency", "Graph"]
 
@@ -59,6 +65,7 @@ class Graph:
     feature_encoder: FeatureEncoder | None = None  # turns the columns of new nodes into features
     notes: tuple[str, ...] = ()  # what was guessed, merged or dropped
     columns: ColumnReport = field(default_factory=ColumnReport)  # what each column of the tables became
+    attributes: Attributes | None = None  # columns of the node table to show and to filter by, a label among them
 
     def __post_init__(self) -> None:
         _check_edges(self)
@@ -77,6 +84,8 @@ class Graph:
         nodes: Any = None,
         node_id: str | int | None = None,
         feature_columns: Sequence[str | int] | None = None,
+        label: str | int | Literal[False] | None = None,
+        attributes: Sequence[str | int] | Literal[False] | None = None,
         directed: bool = False,
         bipartite: bool = False,
         prefixes: tuple[str, str] | None = None,
@@ -108,6 +117,13 @@ class Graph:
             Column of ids in the node table.
         feature_columns
             Feature columns of the node table; all but the ids unless given.
+        label
+            Column of the node table that people call nodes by: answers show it, and questions may use it in place of
+            an id. Unless given, the first column of unique or nearly unique text, preferably one that is called
+            'label', 'name' or 'title'. False for none.
+        attributes
+            Columns of the node table that are kept with the model, for conditions (`where=`) and for the explorer. All
+            columns of text, numbers, truth values and dates unless given, up to 64 columns and 256 MB. False for none.
         directed
             Whether edges have a direction.
         bipartite
@@ -156,6 +172,8 @@ class Graph:
             nodes=nodes,
             node_id=node_id,
             feature_columns=feature_columns,
+            label=label,
+            attributes=attributes,
             directed=directed,
             bipartite=bipartite,
             prefixes=prefixes,
@@ -180,6 +198,8 @@ class Graph:
         times: Any = None,
         directed: bool = False,
         sides: Any = None,
+        attributes: Any = None,
+        label: str | int | Literal[False] | None = None,
     ) -> Graph:
         """Build a graph from pairs of row numbers, or of text ids.
 
@@ -199,6 +219,10 @@ class Graph:
             Whether edges have a direction.
         sides
             0 or 1 for each node of a bipartite graph.
+        attributes
+            A table with one row per node, in the order of `ids`: columns to show and to filter by.
+        label
+            Column of `attributes` that people call nodes by; guessed unless given, False for none.
 
         Returns
         -------
@@ -227,12 +251,20 @@ class Graph:
             times=times,
             directed=directed,
             sides=sides,
+            attributes=attributes,
+            label=label,
         )
 
     @classmethod
     @by_keyword("weight", "time", "features")
     def from_networkx(
-        cls, graph: Any, *, weight: str | None = "weight", time: str | None = None, features: Any = None
+        cls,
+        graph: Any,
+        *,
+        weight: str | None = "weight",
+        time: str | None = None,
+        features: Any = None,
+        label: str | Literal[False] | None = None,
     ) -> Graph:
         """Build a graph from a networkx graph.
 
@@ -244,11 +276,14 @@ class Graph:
             Edge attributes of weights and times; None reads none.
         features
             A matrix, or the name of a node attribute.
+        label
+            Node attribute that people call nodes by; guessed unless given, False for none.
 
         Returns
         -------
         Graph
-            The graph, with the names of the nodes as ids.
+            The graph, with the names of the nodes as ids, and node attributes that are text, numbers, truth values or
+            dates as `attributes`.
 
         Raises
         ------
@@ -264,7 +299,7 @@ class Graph:
         """
         from yinyan.graph.from_objects import graph_from_networkx
 
-        return graph_from_networkx(graph, weight=weight, time=time, features=features)
+        return graph_from_networkx(graph, weight=weight, time=time, features=features, label=label)
 
     @classmethod
     @by_keyword("ids", "features", "directed")
@@ -333,6 +368,131 @@ class Graph:
         from yinyan.graph.from_objects import graph_from_pyg
 
         return graph_from_pyg(data)
+
+    def with_attributes(
+        self, nodes: Any, *, node_id: str | int | None = None, label: str | int | Literal[False] | None = None
+    ) -> Graph:
+        """Return the same graph with labels and attributes from a table of nodes.
+
+        Parameters
+        ----------
+        nodes
+            The table: a path, a data frame, an Arrow table or a dict of columns. Rows of other nodes are left out.
+            None removes labels and attributes.
+        node_id
+            Column of ids; guessed by names and content unless given.
+        label
+            Column of labels; guessed unless given, False for none.
+
+        Returns
+        -------
+        Graph
+            The graph with other `attributes`.
+
+        Raises
+        ------
+        InputError
+            If the table cannot be read, or holds no node of the graph.
+
+        Examples
+        --------
+        >>> named = graph.with_attributes({"id": [0, 1], "name": ["Ada", "Bob"]})
+        >>> named.labels_of([0, 1, 2])
+        ['Ada', 'Bob', None]
+        """
+        if nodes is None:
+            return replace(self, attributes=None)
+        from yinyan.graph.label_tables import read_attributes
+
+        return replace(self, attributes=read_attributes(self.ids, nodes, node_id, label))
+
+    @property
+    def label_column(self) -> str | None:
+        """The name of the column of labels; None where there are none."""
+        return None if self.attributes is None else self.attributes.label
+
+    def labels_of(self, rows: Sequence[int] | npt.NDArray[np.int64]) -> list[str | None] | None:
+        """Return the labels of some rows.
+
+        Parameters
+        ----------
+        rows
+            Rows of nodes.
+
+        Returns
+        -------
+        list or None
+            A text for each row, None where a node has no label; None where the graph has no labels at all.
+
+        Examples
+        --------
+        >>> graph.labels_of([0]) is None
+        True
+        """
+        return None if self.attributes is None else self.attributes.labels_of(np.asarray(rows, dtype=np.int64))
+
+    @cached_property
+    def label_finder(self) -> LabelFinder | None:
+        """What finds rows by label; None where there are no labels."""
+        labels = None if self.attributes is None else self.attributes.labels
+        return None if labels is None else LabelFinder(labels)
+
+    def rows_of(self, nodes: Sequence[Id]) -> npt.NDArray[np.int64]:
+        """Return the row of each node, given by id, or by a label where there is no such id.
+
+        A label counts if it is that of one node: exactly, or without regard to case.
+
+        Parameters
+        ----------
+        nodes
+            Ids or labels. An id always wins over a label.
+
+        Returns
+        -------
+        numpy.ndarray
+            (len(nodes),) rows.
+
+        Raises
+        ------
+        UnknownNodeError
+            If a name is neither an id nor a label; the message has the nearest of both.
+        InputError
+            If a label is that of several nodes.
+
+        Examples
+        --------
+        >>> named = graph.with_attributes({"id": [7, 8], "name": ["Ada", "Bob"]})
+        >>> named.rows_of([0, "Ada", "bob"])
+        array([0, 7, 8])
+        """
+        return rows_by_name(nodes, self.ids.find, self.ids, self.ids.__getitem__, self.label_finder)
+
+    def parse(self, text: str) -> Id:
+        """Return the id of the node that some text means: an id, an integer id, or a label, in this order.
+
+        Parameters
+        ----------
+        text
+            What was typed.
+
+        Returns
+        -------
+        int or str
+            The id.
+
+        Raises
+        ------
+        UnknownNodeError
+            If the text is neither an id nor a label.
+        InputError
+            If it is the label of several nodes.
+
+        Examples
+        --------
+        >>> graph.parse("12")
+        12
+        """
+        return self.ids[int(rows_of_texts(self, [text])[0])]
 
     @property
     def num_nodes(self) -> int:
@@ -508,6 +668,51 @@ class Graph:
             times=None if self.times is None else self.times[rows],
         )
 
+    def to_networkx(self) -> nx.Graph:
+        """Return the same graph as a NetworkX graph, without features.
+
+        Returns
+        -------
+        networkx.Graph or networkx.DiGraph
+            Nodes are ids, with their attributes, and with `bipartite` 0 or 1 if there are two sides. Edges have
+            `weight` and `time` if the graph has them.
+
+        Raises
+        ------
+        MissingExtraError
+            If networkx is not installed.
+
+        Examples
+        --------
+        >>> graph.to_networkx().number_of_edges() == graph.num_edges
+        True
+        """
+        from yinyan.graph.to_objects import graph_to_networkx
+
+        return graph_to_networkx(self)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the edges as a data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns source and target, and weight and time if the graph has them.
+
+        Raises
+        ------
+        MissingExtraError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> list(graph.to_pandas().columns)
+        ['source', 'target']
+        """
+        from yinyan.graph.to_objects import graph_to_pandas
+
+        return graph_to_pandas(self)
+
     def describe(self) -> str:
         """Return one line on the graph, and a line for each note.
 
@@ -534,6 +739,7 @@ class Graph:
         else:
             width = 0 if self.features is None else self.features.shape[1]
             parts.append(counted(width, "node feature") if width else "no node features")
+        parts += [f"labels {self.label_column!r}"] if self.label_column is not None else []
         return "\n".join([", ".join(parts), *(f"- {note}" for note in self.notes)])
 
     def __repr__(self) -> str:
@@ -568,6 +774,8 @@ def _check_edges(graph: Graph) -> None:
 
 
 def _check_values(graph: Graph) -> None:
+    if graph.attributes is not None and len(graph.attributes) != graph.num_nodes:
+        raise InputError(f"'attributes' needs one row per node: {graph.num_nodes:,} (got {len(graph.attributes):,})")
     for name, values in (("weights", graph.weights), ("times", graph.times)):
         if values is not None and values.shape != (graph.num_edges,):
             raise InputError(f"{name!r} needs one entry per edge: {graph.num_edges:,} (got shape {values.shape})")

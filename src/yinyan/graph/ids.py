@@ -128,7 +128,7 @@ class Ids:
         found = self._find(array, kind)
         if (found < 0).any():
             value = plain_ids(array.slice(int(np.argmax(found < 0)), 1), kind)[0]
-            raise UnknownNodeError("a node id is missing" if value is None else self._unknown(value))
+            raise UnknownNodeError(self.unknown(value))
         return found
 
     def row(self, value: Id) -> int:
@@ -142,12 +142,15 @@ class Ids:
 
     def parse(self, text: str) -> Id:
         """Return the id that some text means: that text if it is an id, else the integer it spells."""
-        if text in self:
-            return text
-        number = _spelled_integer(text)
-        if number is not None and number in self:
-            return number
-        raise UnknownNodeError(self._unknown(text))
+        found = self.spelled(text)
+        if found not in self:
+            raise UnknownNodeError(self.unknown(text))
+        return found
+
+    def spelled(self, text: str) -> Id:
+        """Return the integer that some text spells if that is an id and the text is none; else the text."""
+        number = None if text in self else _spelled_integer(text)
+        return number if number is not None and number in self else text
 
     def nearest(self, value: Id, k: int = 3) -> list[Id]:
         """Return up to k ids spelled like this one, best first; in large graphs among a bounded choice."""
@@ -240,8 +243,10 @@ class Ids:
         forms = [text] if number is None else [text, number]
         return list(recode(*id_column(forms), self._kind).drop_null().to_pylist())
 
-    def _unknown(self, value: Id) -> str:
-        """The message for an id that is not here."""
+    def unknown(self, value: Id | None, more: str = "") -> str:
+        """The message for an id that is not here; `more` is said after the nearest ids."""
+        if value is None:
+            return "a node id is missing"
         name = f"node {value!r} is not in the graph"
         if isinstance(value, int) and str(value) in self:
             return f"{name}, but {str(value)!r} (text) is: ids read from CSV are text"
@@ -249,7 +254,7 @@ class Ids:
         if number is not None and number in self:
             return f"{name}, but {number} (an integer) is: pass it without quotes"
         near = ", ".join(repr(candidate) for candidate in self.nearest(value))
-        return f"{name} ({len(self):,} nodes{'; nearest: ' + near if near else ''})"
+        return f"{name} ({len(self):,} nodes{'; nearest: ' + near if near else ''}{more})"
 
 
 def _common_kind(kinds: list[Kind]) -> Kind:

@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from yinyan.errors import InputError
+from yinyan.graph.attributes import Attributes, kept_attributes
 from yinyan.graph.column_report import ColumnUse
 from yinyan.graph.column_types import is_text, na_texts, plain_text, typed_column
 from yinyan.graph.columns import find_column, guess_node_column
 from yinyan.graph.edge_lists import row_name
 from yinyan.graph.features import FeatureEncoder, Features, fit_columns
 from yinyan.graph.ids import Ids
+from yinyan.graph.label_tables import attribute_column, attribute_names, label_name
 from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource
 from yinyan.text import counted
@@ -25,23 +27,24 @@ __all__ = ["NodeTable", "id_values", "prefixed", "read_nodes", "refuse_missing_i
 
 
 class NodeTable(NamedTuple):
-    """All nodes of a graph, and their features."""
+    """All nodes of a graph, their features and attributes."""
 
     ids: Ids
-    features: Features | None
-    encoder: FeatureEncoder | None
-    notes: tuple[str, ...]
+    features: Features | None = None
+    encoder: FeatureEncoder | None = None
+    notes: tuple[str, ...] = ()
     uses: tuple[ColumnUse, ...] = ()
+    attributes: Attributes | None = None
 
 
 def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_label: str) -> NodeTable:
     """Read a node table and match it with the ids that the edges mention."""
     names, node_id = list(opened.names), options.node_id
     id_name = guess_node_column(names) if node_id is None else find_column(names, node_id, "node id")
-    notes = [f"columns: node id = {id_name!r} of {opened.label} (guessed)"] if node_id is None else []
     chosen = _feature_names(names, id_name, options.feature_columns)
-    table = opened.read([id_name, *chosen])
-    what = f"{opened.label}, column {id_name!r}"
+    beside = attribute_names(opened, id_name, options.attributes, options.label)
+    table = opened.read(list(dict.fromkeys([id_name, *chosen, *beside])))
+    what, notes = f"{opened.label}, column {id_name!r}", list[str]()
     refuse_missing_ids(table[id_name], options, what)
     if table[id_name].null_count:
         notes.append(f"dropped {counted(table[id_name].null_count, 'row')} of {opened.label} without an id")
@@ -52,19 +55,26 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     except InputError as error:
         raise InputError(f"{what}: {error}") from None
     all_ids, rows = _match(ids, described, opened.label, edges_label, options, notes)
+    label, attributes, more = _attributes(opened, {name: table[name] for name in beside}, options)
+    guessed = [f"node id = {id_name!r}"] if node_id is None else []
+    guessed += [f"label = {label!r}"] if label is not None and options.label is None else []
+    notes = [*([f"columns: {', '.join(guessed)} of {opened.label} (guessed)"] if guessed else []), *notes, *more]
+    kept = None if attributes is None else attributes.take(rows)
+    if options.feature_columns is None and options.label is None and label is not None:
+        chosen = [name for name in chosen if name != label]  # nearly unique text is no feature
     asked, na_values = options.feature_columns is not None, na_texts(options.na_values)
     columns = {name: typed_column(table[name], na_values, dates_only=not opened.is_text) for name in chosen}
     described_by = pa.array(rows, mask=rows < 0)  # null where no row describes a node
     aligned = pa.table(columns).take(described_by) if chosen else pa.table({})
     encoder, uses = fit_columns(aligned, chosen if asked else None, ids=all_ids, na_values=na_values)
-    found = _uses(opened, id_name, uses, options)
+    found = _uses(opened, id_name, label, uses, options)
     if not chosen:
-        return NodeTable(all_ids, None, None, tuple(notes), found)
+        return NodeTable(all_ids, None, None, tuple(notes), found, kept)
     notes += [f"{opened.label}: {note}" for note in encoder.notes]
     if not encoder.num_columns:
         notes.append(f"{opened.label}: no column is left for features")
-        return NodeTable(all_ids, None, None, tuple(notes), found)
-    return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes), found)
+        return NodeTable(all_ids, None, None, tuple(notes), found, kept)
+    return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes), found, kept)
 
 
 def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str) -> None:
@@ -82,14 +92,32 @@ def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str
 
 
 def _uses(
-    opened: TableSource, id_name: str, found: Sequence[ColumnUse], options: TableOptions
+    opened: TableSource, id_name: str, label: str | None, found: Sequence[ColumnUse], options: TableOptions
 ) -> tuple[ColumnUse, ...]:
     """What became of each column of the node table, in its order."""
     by_name = {use.column: use._replace(table=opened.label) for use in found}
-    guessed = "guessed" if options.node_id is None else ""
-    by_name[id_name] = ColumnUse(opened.label, id_name, "node id", note=guessed)
+    by_name[id_name] = ColumnUse(opened.label, id_name, "node id", note="guessed" if options.node_id is None else "")
+    if label is not None and (label not in by_name or by_name[label].role == "dropped"):
+        by_name[label] = ColumnUse(opened.label, label, "label", note="guessed" if options.label is None else "")
     why = "no name" if options.feature_columns is None else "not among feature_columns (--feature)"
     return tuple(by_name.get(name, ColumnUse(opened.label, name, "dropped", note=why)) for name in opened.names)
+
+
+def _attributes(
+    opened: TableSource, columns: dict[str, pa.ChunkedArray], options: TableOptions
+) -> tuple[str | None, Attributes | None, list[str]]:
+    """The column of labels, what is kept of a node table, and notes."""
+    typed = {name: attribute_column(opened, column, na_texts(options.na_values)) for name, column in columns.items()}
+    label = label_name(typed, options.label, opened.names)
+    if label is not None:
+        typed[label] = columns[label]  # as it is written
+    if options.attributes is None:
+        return label, *kept_attributes(typed, label)
+    wanted = [] if options.attributes is False else [
+        find_column(list(opened.names), column, "attribute") for column in options.attributes
+    ]  # fmt: skip
+    wanted = [name for name in typed if name in wanted or name == label]
+    return label, *kept_attributes({name: typed[name] for name in wanted}, label, wanted)
 
 
 def id_values(column: pa.ChunkedArray, id_type: Literal["keep", "text", "integer"], what: str) -> pa.ChunkedArray:

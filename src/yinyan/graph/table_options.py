@@ -46,6 +46,17 @@ class TableOptions:
     feature_columns: Sequence[str | int] | None = _option(
         None, "feature column of the node table, repeatable (default: all)", flag="feature"
     )
+    label: str | int | Literal[False] | None = _option(
+        None,
+        "column of labels in the node table (default: guessed)",
+        switch=Switch("no-label", False, "read no labels of nodes"),
+    )
+    attributes: Sequence[str | int] | Literal[False] | None = _option(
+        None,
+        "column kept for conditions, repeatable (default: all)",
+        flag="attribute",
+        switch=Switch("no-attributes", False, "keep no columns for conditions"),
+    )
     directed: bool = _switch(False, "directed", True, "directed edges (default: undirected)")
     bipartite: bool = _switch(False, "bipartite", True, "edges between two kinds of nodes only (default: no)")
     prefixes: tuple[str, str] | None = _option(None, "id prefixes of the two kinds: user:,item: (default: none)")
@@ -67,10 +78,11 @@ class TableOptions:
             raise InputError("prefixes are for bipartite graphs: pass bipartite=True (--bipartite) as well")
         if self.prefixes is not None and (len(self.prefixes) != 2 or self.prefixes[0] == self.prefixes[1]):
             raise InputError(f"'prefixes' (--prefixes) needs two different texts (got {self.prefixes!r})")
-        if self.nodes is None and (self.node_id is not None or self.feature_columns is not None):
+        chosen = (self.node_id, self.feature_columns, self.label or None, self.attributes or None)
+        if self.nodes is None and any(choice is not None for choice in chosen):
             raise InputError(
-                "node_id and feature_columns (--node-id, --feature) choose columns of a node table: "
-                "pass nodes= (--nodes) as well"
+                "node_id, feature_columns, label and attributes (--node-id, --feature, --label, --attribute) choose "
+                "columns of a node table: pass nodes= (--nodes) as well"
             )
         if self.na_values is not None and (
             isinstance(self.na_values, str) or not all(isinstance(text, str) for text in self.na_values)

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from yinyan.errors import InputError
 from yinyan.files import atomic_path
 from yinyan.graph.column_types import NA_VALUES
-from yinyan.graph.csv_files import CsvLayout, csv_layout, read_csv
+from yinyan.graph.csv_files import CsvLayout, csv_layout, line_numbers, read_csv
 from yinyan.graph.excel_files import is_excel, read_excel
 from yinyan.graph.json_lines import is_json_lines, read_json_lines
 
@@ -36,6 +36,18 @@ class TableSource:
     def is_text(self) -> bool:
         """Whether every column is text until its type is looked for, as in CSV."""
         return isinstance(self.origin, CsvLayout)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is a table in memory without rows."""
+        return isinstance(self.origin, pa.Table) and not self.origin.num_rows
+
+    def places(self, rows: Sequence[int]) -> str:
+        """Some rows in words: by their lines in a text file, else by number; both from 1."""
+        numbers = line_numbers(self.origin, rows) if isinstance(self.origin, CsvLayout) else [row + 1 for row in rows]
+        return (
+            f"{'line' if self.is_text else 'row'}{'' if len(rows) == 1 else 's'} {', '.join(f'{n:,}' for n in numbers)}"
+        )
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Read some columns, or all."""

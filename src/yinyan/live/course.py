@@ -49,7 +49,7 @@ class Course:
     """States of one model, each made of the one before; used by one thread, while others read `state`."""
 
     def __init__(self, served: Served) -> None:
-        structure = Structure.of(served.fitted.graph, served.labels)
+        structure = Structure.of(served.fitted.graph)
         self.state = LiveState(served, 0, structure, served.finder.state, Inputs.of(served.fitted))
         self._measured = NO_DRIFT
         self.renewal: Renewal | None = None  # None where it has to be made of the state

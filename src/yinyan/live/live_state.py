@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,10 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from yinyan.graph import Graph
+from yinyan.graph.attributes import Column
 from yinyan.graph.features import stacked_features
 from yinyan.graph.ids import Id
 from yinyan.live.finder import IndexFinder
-from yinyan.live.names import Labels
 from yinyan.live.new_nodes import Inputs, with_table
 from yinyan.live.renewal import messages_of
 from yinyan.live.search import Search
@@ -29,6 +30,7 @@ from yinyan.model.tensors import feature_tensor
 from yinyan.progress import stage
 from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.index import FoundState
+from yinyan.retrieval.node_columns import attribute_of
 from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.state import AnswerState, Evidence
 from yinyan.store import fitted_model, opened_model, read_manifest
@@ -45,7 +47,6 @@ class Served:
     path: Path
     fitted: Fitted
     fingerprint: str
-    labels: Labels | None
     search: Search
     finder: IndexFinder
 
@@ -103,12 +104,21 @@ class LiveState(AnswerState):
         return self.structure.moved_links / max(1, self.graph.num_edges)
 
     def rows(self, ids: Sequence[Id]) -> Rows:
-        """The row of each id."""
-        return self.structure.names.rows(ids)
+        """The row of each node by id, or by a label that one node has."""
+        return self.structure.names.rows_by_name(ids)
 
     def ids(self, rows: Rows) -> list[Id]:
         """The ids of some rows."""
         return self.structure.names.take(rows)
+
+    def labels(self, rows: Rows) -> list[str | None] | None:
+        """The labels of some rows; None where no node has one."""
+        return self.structure.names.labels(rows)
+
+    def column(self, name: str) -> Column:
+        """One attribute of all nodes: degrees of now; nodes that came later have an id, a label and a degree."""
+        names = self.structure.names
+        return attribute_of(name, names.base, names.known, self.structure.degrees, names.newer.listed())
 
     def has_edge(self, a: int, b: int) -> bool:
         """Whether there is an edge from a to b."""
@@ -151,20 +161,21 @@ class LiveState(AnswerState):
 
 def served_model(
     path: Path,
-    read_labels: Callable[[Fitted], Labels | None],
+    named: Callable[[Graph], Graph],
     finder: Callable[[Fitted], IndexFinder],
     tell: Callable[[str], None] = lambda text: None,
 ) -> Served:
-    """Read a model, mapped from its files, and make what serving needs."""
+    """Read a model, mapped from its files, and make what serving needs; `named` gives its graph other labels."""
     with (
         stage(tell, f"reading the model '{path}'"),
         opened_model(path) as opened,
     ):  # one save, whatever is saved meanwhile
         fingerprint = _fingerprint_of(opened.manifest)
         fitted, _ = fitted_model(opened, torch.device("cpu"), mapped=True)
-    labels = read_labels(fitted)
-    search = Search(fitted.graph.ids, None if labels is None else labels.texts)
-    return Served(path, fitted, fingerprint, labels, search, finder(fitted))
+    fitted = replace(fitted, graph=named(fitted.graph))
+    known = fitted.graph.attributes
+    search = Search(fitted.graph.ids, None if known is None or known.labels is None else known.labels.to_pylist())
+    return Served(path, fitted, fingerprint, search, finder(fitted))
 
 
 def model_fingerprint(path: Path) -> str:

@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from yinyan.errors import UnknownNodeError
+from yinyan.graph.attributes import Attributes
 from yinyan.graph.ids import Id, Ids
+from yinyan.graph.labels import LabelFinder, rows_by_name
 from yinyan.retrieval.growing import GrowingList
 
-__all__ = ["IdKind", "Labels", "Lookup", "Names"]
+__all__ = ["IdKind", "Lookup", "Names"]
 
 Rows = NDArray[np.int64]
 IdKind = Literal["auto", "text", "integer"]
-
-
-@dataclass(frozen=True)
-class Labels:
-    """A table beside the model: a label for each node that has one, and columns to show."""
-
-    texts: Sequence[str | None]  # one a row of the model
-    attributes: pa.Table | None = None
-    place: NDArray[np.int64] | None = None  # of each row in `attributes`, or -1
-
-    def shown(self, row: int) -> dict[str, Any]:
-        """What the table says of a node."""
-        if self.attributes is None or self.place is None or row >= self.place.size or self.place[row] < 0:
-            return {}
-        cells = self.attributes.slice(int(self.place[row]), 1).to_pylist()[0]
-        return {name: _plain(value) for name, value in cells.items()}
 
 
 class Lookup:
@@ -64,7 +49,8 @@ class Names:
     """Ids in row order. New ones are appended to a store that later versions share; a version reads its own alone."""
 
     lookup: Lookup
-    labels: Labels | None = None
+    known: Attributes | None = None  # of the model's nodes, or of a table beside it
+    finder: LabelFinder | None = None  # of their labels
     newer: GrowingList[tuple[Id, str | None]] = field(default_factory=GrowingList)  # id and label of later nodes
     _rows: dict[Id, int] = field(default_factory=dict)  # of those in the store, also of versions after this one
 
@@ -106,8 +92,20 @@ class Names:
         """The row of one id."""
         return int(self.rows([value])[0])
 
+    def rows_by_name(self, names: Sequence[Id]) -> Rows:
+        """The row of each node by id, or by a label that one node has."""
+        return rows_by_name(names, self.find, self.base, self.__getitem__, self.label_finder)
+
+    @cached_property
+    def label_finder(self) -> LabelFinder | None:
+        """What finds rows by label, those of nodes that came after the model included."""
+        listed = enumerate(self.newer.listed(), len(self.base))
+        newer = [(row, label) for row, (_, label) in listed if label]
+        finder = self.finder or (LabelFinder(None) if newer else None)
+        return finder if finder is None or not newer else finder.extended(newer)
+
     def parsed(self, text: str, kind: IdKind) -> int:
-        """The row of an id in an address: as text, as an integer, or as whichever there is."""
+        """The row of a node in an address: an id as text, as an integer, or as whichever there is, else a label."""
         if kind == "text":
             return self.row(text)
         if kind == "integer":
@@ -118,7 +116,7 @@ class Names:
             number = _integer(text)
         except UnknownNodeError:
             number = None
-        return self.row(text if number is None or number not in self else number)
+        return int(self.rows_by_name([text if number is None or number not in self else number])[0])
 
     def __contains__(self, value: Id) -> bool:
         return bool(self.find([value])[0] >= 0)
@@ -139,11 +137,23 @@ class Names:
         """A node's label, if it has one."""
         if row >= len(self.base):
             return self.newer[row - len(self.base)][1]
-        return None if self.labels is None else self.labels.texts[row]
+        labels = None if self.known is None else self.known.labels
+        return None if labels is None else labels[row].as_py()
+
+    def labels(self, rows: Rows) -> list[str | None] | None:
+        """The labels of some rows; None where no node has one."""
+        if self.label_finder is None:
+            return None
+        count = len(self.base)
+        known = None if self.known is None else self.known.labels_of(np.minimum(rows, count - 1))
+        found = known or [None] * rows.size
+        for place in np.flatnonzero(rows >= count).tolist():
+            found[place] = self.newer[int(rows[place]) - count][1]
+        return found
 
     def attributes(self, row: int) -> dict[str, Any]:
-        """What the table of labels says of a node."""
-        return {} if self.labels is None else self.labels.shown(row)
+        """What the model, or the table of labels, has of a node."""
+        return {} if self.known is None else self.known.shown(row)
 
     def extended(self, ids: Sequence[Id], labels: Sequence[str | None]) -> Names:
         """With more nodes, whose ids are not here yet and are distinct."""
@@ -152,20 +162,7 @@ class Names:
         if len(rows) != self.num_new:  # another version was appended to, and abandoned or kept: its rows stay its own
             rows = {value: row for row, value in enumerate(self.new_ids, len(self.base))}
         rows.update((value, row) for row, value in enumerate(ids, len(self)))
-        return Names(self.lookup, self.labels, newer, rows)
-
-
-def _plain(value: Any) -> Any:
-    """A cell of a table as JSON has it."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    return str(value)
+        return Names(self.lookup, self.known, self.finder, newer, rows)
 
 
 def _integer(text: str) -> int:

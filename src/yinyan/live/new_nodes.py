@@ -285,6 +285,7 @@ def _grow(fitted: Fitted, features: Features | None, ends: Rows, names: Sequence
         feature_encoder=graph.feature_encoder,
         notes=graph.notes,
         columns=graph.columns,
+        attributes=None if graph.attributes is None else graph.attributes.take(np.where(order < n, order, -1)),
     )
     return _Growth(grown, order, place[n:], np.flatnonzero(is_message[first]))
 

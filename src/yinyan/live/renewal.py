@@ -44,7 +44,7 @@ def renewal_for(fitted: Fitted, structure: Structure | None = None, inputs: Inpu
 
     It begins with one pass over the whole graph, as it is by `structure` and `inputs`, or as it was fitted.
     """
-    structure = structure or Structure.of(fitted.graph, None)
+    structure = structure or Structure.of(fitted.graph)
     kind = WholeRenewal if why_whole(fitted) or _is_small(fitted, structure) else LocalRenewal
     return kind(fitted, structure, inputs)
 
@@ -88,7 +88,7 @@ class LocalRenewal:
     def __init__(self, fitted: Fitted, structure: Structure | None = None, inputs: Inputs | None = None) -> None:
         self._fitted = fitted
         self.inputs = inputs or Inputs.of(fitted)
-        structure = structure or Structure.of(fitted.graph, None)
+        structure = structure or Structure.of(fitted.graph)
         graph = fitted.graph
         messages, mean = _messages_and_mean(fitted, structure)
         self._live = LiveEmbeddings(
@@ -161,7 +161,7 @@ class WholeRenewal:
     def __init__(self, fitted: Fitted, structure: Structure | None = None, inputs: Inputs | None = None) -> None:
         self._fitted = fitted
         self.inputs = inputs or Inputs.of(fitted)
-        self._structure = structure or Structure.of(fitted.graph, None)
+        self._structure = structure or Structure.of(fitted.graph)
         self._values: Tensor | None = None
 
     @property

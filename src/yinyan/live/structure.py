@@ -14,7 +14,7 @@ from yinyan.errors import YinYanError
 from yinyan.graph import Graph
 from yinyan.graph.features import Features
 from yinyan.graph.ids import Id
-from yinyan.live.names import Labels, Lookup, Names
+from yinyan.live.names import Lookup, Names
 from yinyan.live.row_sets import RowSets
 
 __all__ = ["Change", "ConflictError", "Effect", "NewNode", "Structure", "joined"]
@@ -71,13 +71,20 @@ class Structure:
     moved_links: int = 0  # pairs that are links now and were not in the model's graph, or the other way round
 
     @classmethod
-    def of(cls, graph: Graph, labels: Labels | None) -> Structure:
+    def of(cls, graph: Graph) -> Structure:
         """Of a model before any change."""
         pairs, n = graph.edges, graph.num_nodes
         back = pairs[:, ::-1]
         out = RowSets.from_pairs(pairs if graph.directed else np.concatenate([pairs, back]), n)
         into = RowSets.from_pairs(back, n) if graph.directed else None
-        return cls(graph, Names(Lookup(graph.ids), labels), out, into, RowSets.empty(n), graph.num_edges)
+        return cls(
+            graph,
+            Names(Lookup(graph.ids), graph.attributes, graph.label_finder),
+            out,
+            into,
+            RowSets.empty(n),
+            graph.num_edges,
+        )
 
     @property
     def num_nodes(self) -> int:

@@ -88,13 +88,11 @@ def _links_and_map(model: LinkPredictor) -> dict[str, Any]:
     return {
         "recommended": {
             "num_asked": asked.size,
-            "links": [
-                {"source": row.source, "target": row.target, "score": row.score, "probability": chance}
-                for row, chance in zip(links, chances, strict=True)
-            ],
+            "links": [{**row, "probability": chance} for row, chance in zip(links.to_dicts(), chances, strict=True)],
         },
         "map": {
             "ids": graph.ids.take(rows),
+            **({} if graph.label_column is None else {"labels": graph.labels_of(rows)}),
             "x": points[:, 0].tolist(),
             "y": points[:, 1].tolist(),
             "edges": context_edges(graph.edges, rows, fitted.seed),

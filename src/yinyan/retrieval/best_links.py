@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import StoppedError
 from yinyan.results import Id, Recommendations
+from yinyan.retrieval.candidates import Candidates, Where, candidates_of
 from yinyan.retrieval.exact import Excluded, TopK
-from yinyan.retrieval.recommend import as_list, checked_k
+from yinyan.retrieval.recommend import as_list, checked_k, links_of
 from yinyan.retrieval.state import SearchState, pair_scores
 
 __all__ = ["FIRST", "best_links"]
@@ -28,6 +29,7 @@ def best_links(
     k: int,
     *,
     nodes: Iterable[Id] | None = None,
+    where: Where | None = None,
     top_k: TopKOf | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
@@ -36,20 +38,23 @@ def best_links(
 
     Every node is asked for a few partners, by the state's search or by `top_k`. A node all of whose partners are among
     the k best so far may have more of them, so it is asked for twice as many, and so on. With an exact search the
-    answer is exact. Given `nodes`, only these are asked: the answer is the best of their links.
+    answer is exact. Given `nodes`, only these are asked: the answer is the best of their links. Under a condition
+    `where`, a link is listed from the end that is its source; undirected, one of its two ends has to be one.
     """
-    k, search = checked_k(k), top_k or state.top_k
+    k, search, candidates = checked_k(k), top_k or state.top_k, candidates_of(state, None, where)
     symmetric = state.decoder.is_symmetric and not state.directed
     pairs, scores = np.empty((0, 2), np.int64), np.empty(0, np.float32)
     asked = np.arange(state.num_nodes) if nodes is None else np.unique(state.rows(as_list(nodes)))
     total, count = asked.size, FIRST
     while asked.size:
         found_pairs, found_scores, last = [pairs], [scores], np.full(asked.size, -np.inf, np.float32)
-        for places, pool in _sides(state, asked, one_side=symmetric and nodes is None):
+        for places, pool in _pools(state, asked, candidates, one_side=symmetric and nodes is None):
             for first in range(0, places.size, _PART):
                 if should_stop():
                     raise StoppedError("mining was stopped: it keeps nothing, and starts anew the next time")
                 part = places[first : first + _PART]
+                if pool is not None and not pool.size:
+                    continue
                 found = search(asked[part], count, lambda row: state.left_out(row, True), pool)
                 for place, top in zip(part.tolist(), found, strict=True):
                     found_pairs.append(np.stack([np.full(top.rows.size, asked[place]), top.rows], axis=1))
@@ -58,19 +63,34 @@ def best_links(
                         last[place] = top.scores[-1]
                 on_progress(min(total, total - asked.size + first + part.size), total)
         pairs, scores = _distinct(np.concatenate(found_pairs), np.concatenate(found_scores), symmetric=symmetric)
+        pairs = np.sort(pairs, axis=1) if symmetric and candidates is None else pairs
         pairs, scores = _first(pairs, scores, k + 64)
         bar = scores[k - 1] if scores.size >= k else -np.inf
         asked, count = asked[(last > -np.inf) & (last >= bar)], 2 * count
     if len(pairs):  # scored from the lower row to the higher, the same whoever was asked
-        pairs, scores = _first(pairs, pair_scores(state, pairs), k)
-    sources, targets = (tuple(state.ids(pairs[:, end])) for end in (0, 1))
-    return Recommendations(sources, targets, scores, np.arange(1, len(pairs) + 1))
+        pairs, scores = _first(pairs, pair_scores(state, np.sort(pairs, axis=1) if symmetric else pairs), k)
+    return links_of(state, pairs, scores, np.arange(1, len(pairs) + 1))
 
 
 def _first(pairs: Rows, scores: Scores, count: int) -> tuple[Rows, Scores]:
     """The `count` best, equal ones in the order of rows."""
     kept = np.lexsort((pairs[:, 1], pairs[:, 0], -scores))[:count]
     return pairs[kept], scores[kept]
+
+
+def _pools(
+    state: SearchState, asked: Rows, candidates: Candidates | None, *, one_side: bool
+) -> Iterator[tuple[Rows, Rows | None]]:
+    """Places of the nodes to ask with their candidates, of those that a condition admits."""
+    for places, pool in _sides(state, asked, one_side=one_side):
+        if candidates is None:
+            yield places, pool
+            continue
+        groups = candidates.groups(asked[places])
+        for group in np.unique(groups).tolist():
+            alike = places[groups == group]
+            admitted = candidates.pool(int(asked[alike[0]]))
+            yield alike, admitted if pool is None else np.intersect1d(admitted, pool, assume_unique=True)
 
 
 def _sides(state: SearchState, asked: Rows, *, one_side: bool) -> list[tuple[Rows, Rows | None]]:
@@ -83,8 +103,10 @@ def _sides(state: SearchState, asked: Rows, *, one_side: bool) -> list[tuple[Row
 
 
 def _distinct(pairs: Rows, scores: Scores, *, symmetric: bool) -> tuple[Rows, Scores]:
-    if symmetric:
-        pairs = np.sort(pairs, axis=1)
+    """Each pair once; of both directions of one link, the one from the lower row."""
+    order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+    pairs, scores = pairs[order], scores[order]
+    ends = np.sort(pairs, axis=1) if symmetric else pairs
     span = int(pairs.max(initial=0)) + 1
-    _, first = np.unique(pairs[:, 0] * span + pairs[:, 1], return_index=True)
+    _, first = np.unique(ends[:, 0] * span + ends[:, 1], return_index=True)
     return pairs[first], scores[first]

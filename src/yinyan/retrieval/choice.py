@@ -120,10 +120,12 @@ class Chooser:
         return (time.perf_counter() - started) / _TIMED
 
 
-def described(index: Index | None, k: int) -> str:
-    """How an answer was found, for whoever reads it."""
+def described(index: Index | None, k: int, *, narrowed: bool = False) -> str:
+    """How an answer was found, for whoever reads it; `narrowed` by a condition or a list of candidates."""
     if index is None or index.metadata.effort is None:
         return "search: exact, every candidate was scored"
+    if narrowed:
+        return f"search: {index.metadata.kind} index among some candidates, for which recall is not measured"
     recall = index.metadata.recall_at(k)
     facts = index.metadata
     known = "recall not measured" if recall is None else f"recall@{k} {recall:.4f}"

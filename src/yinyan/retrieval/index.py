@@ -142,7 +142,8 @@ class Index:
         exclude_known
             Whether partners that the graph links to the node already are left out.
         where
-            A condition on candidates: a function of an id, or a boolean for each node in the order of `graph_.ids`.
+            A condition on links, as for `LinkPredictor.recommend`. The search goes on until `k` candidates that meet it
+            are found, or there are no more.
 
         Returns
         -------
@@ -162,13 +163,18 @@ class Index:
         array([1, 2, 3, 1, 2, 3])
         """
         found = recommended(self._state, Wish(nodes, k, exclude_known, among, where))
-        return replace(found, recall=self.metadata.recall_at(k))
+        return replace(found, recall=self._recall(k, narrowed=among is not None or where is not None))
+
+    def _recall(self, k: int, *, narrowed: bool) -> float | None:
+        """As measured, on candidates that are not narrowed down."""
+        return None if narrowed and self.metadata.effort is not None else self.metadata.recall_at(k)
 
     def best_links(
         self,
         k: int = 100,
         *,
         nodes: Iterable[Id] | None = None,
+        where: Where | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Recommendations:
@@ -180,6 +186,8 @@ class Index:
             How many links, at most.
         nodes
             Ids of nodes: only new links of these are sought, in a directed graph those that start at one of them.
+        where
+            A condition on links, as for `LinkPredictor.best_links`.
         on_progress
             Called with the number of nodes done and the number of all.
         should_stop
@@ -212,8 +220,10 @@ class Index:
             none = TopK(np.empty(0, np.int64), np.empty(0, np.float32))
             return [next(found) if present else none for present in there.tolist()]
 
-        found = best_links(state, k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop)
-        return replace(found, recall=self.metadata.recall_at(FIRST))
+        found = best_links(
+            state, k, nodes=nodes, where=where, top_k=top_k, on_progress=on_progress, should_stop=should_stop
+        )
+        return replace(found, recall=self._recall(FIRST, narrowed=where is not None))
 
     def top_k(
         self, sources: Any, k: int, excluded: Excluded | None = None, pool: NDArray[np.int64] | None = None

@@ -87,15 +87,24 @@ class Permitted(NamedTuple):
     is_passed: Mask | None  # (rows,) passed over in the lists: not in the pool, or changed since the build
     is_outside: Mask | None  # (rows,) not in the pool
     number: int  # of rows to choose from
+    is_removed: Mask  # (rows,)
 
     @classmethod
     def of(cls, rows: Snapshot, pool: Rows | None) -> Permitted:
         """Those of a pool, or all that are not removed."""
         if pool is None:
-            return cls(rows.is_stale if rows.churn else None, None, rows.num_rows - rows.num_removed)
+            number = rows.num_rows - rows.num_removed
+            return cls(rows.is_stale if rows.churn else None, None, number, rows.is_removed)
         outside = np.ones(rows.num_rows, dtype=bool)
         outside[pool] = False
-        return cls(outside | rows.is_stale, outside, int((~outside & ~rows.is_removed).sum()))
+        return cls(outside | rows.is_stale, outside, int((~outside & ~rows.is_removed).sum()), rows.is_removed)
+
+    def without(self, left_out: Rows) -> int:
+        """How many there are to choose from without some rows: only those count that could be chosen otherwise."""
+        there = ~self.is_removed[left_out]
+        if self.is_outside is not None:
+            there &= ~self.is_outside[left_out]
+        return self.number - int(there.sum())
 
 
 class Probing:
@@ -146,7 +155,7 @@ class Probing:
             left_out = [left_out_of(int(s), excluded) for s in part]
             together = self._search(rows, part, k, effort, permitted, left_out, around)
             for at, top in enumerate(together.best(k)):
-                short = top.rows.size < k and top.rows.size < permitted.number - left_out[at].size
+                short = top.rows.size < k and top.rows.size < permitted.without(left_out[at])
                 if short:  # too few in the cells: the rest of the answer is elsewhere
                     top = self._exact.top_k(rows, part[at : at + 1], k, excluded, pool)[0]
                 found[int(places[at])] = top

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import InputError
+from yinyan.graph.pair_tables import is_frame, pairs_from_frame
 from yinyan.model.calibration import BASE_RATE, shifted
 from yinyan.model.explanation import Explainer
 from yinyan.randomness import Streams
@@ -59,18 +60,23 @@ class Questions:
         k: int = 100,
         *,
         nodes: Iterable[Id] | None = None,
+        where: Where | None = None,
         top_k: TopKOf | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
         should_stop: Callable[[], bool] = lambda: False,
     ) -> Recommendations:
         """The `k` best new links of the whole graph, or of `nodes`, with their probabilities."""
-        found = best_links(self.state, k, nodes=nodes, top_k=top_k, on_progress=on_progress, should_stop=should_stop)
+        found = best_links(
+            self.state, k, nodes=nodes, where=where, top_k=top_k, on_progress=on_progress, should_stop=should_stop
+        )
         return replace(found, probabilities=self.probabilities(found.scores))
 
     def pair_rows(self, pairs: Any) -> Rows:
         """(p, 2) rows of pairs of ids."""
+        if is_frame(pairs):
+            pairs = pairs_from_frame(pairs)
         if not isinstance(pairs, Iterable):
-            raise InputError(f"pairs are (source, target) or a sequence of such (got {pairs!r})")
+            raise InputError(f"pairs are (source, target), a sequence of such, or a data frame (got {pairs!r})")
         listed = [tuple(pair) if not is_id(pair) else (pair,) for pair in pairs]
         for place, pair in enumerate(listed):
             if len(pair) != 2:
@@ -104,6 +110,7 @@ class Questions:
         shares, alone, full = self.explainer().explain(self.state.decoder, a, b)
         rows = sorted({a, b, *(share.neighbour for share in shares if share.neighbour is not None)})
         ids = dict(zip(rows, self.state.ids(np.array(rows)), strict=True))  # the ends of shares are a and b
+        labels = dict(zip(rows, self.state.labels(np.array(rows)) or [None] * len(rows), strict=True))
         return Explanation(
             source=ids[a],
             target=ids[b],
@@ -115,6 +122,7 @@ class Questions:
                     None if share.neighbour is None else ids[share.neighbour],
                     "attracts" if share.attracts else "repels",
                     share.amount,
+                    None if share.neighbour is None else labels[share.neighbour],
                 )
                 for share in shares
             ),
@@ -122,6 +130,8 @@ class Questions:
             is_link=self.state.has_edge(a, b),
             probability=float(self.probabilities(full)),
             base_rate=BASE_RATE,
+            source_label=labels[a],
+            target_label=labels[b],
         )
 
     def evidence(self) -> Evidence:

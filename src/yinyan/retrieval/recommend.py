@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +10,24 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError, YinYanError
 from yinyan.results import Id, Recommendations
+from yinyan.retrieval.candidates import Candidates, Where, as_list, candidates_of, is_id
 from yinyan.retrieval.exact import TopK
 from yinyan.retrieval.state import SearchState
 
-__all__ = ["Partners", "Where", "Wish", "as_list", "as_table", "checked_k", "is_id", "partners_together", "recommended"]
+__all__ = [
+    "Partners",
+    "Where",
+    "Wish",
+    "as_list",
+    "as_table",
+    "checked_k",
+    "is_id",
+    "links_of",
+    "partners_together",
+    "recommended",
+]
 
 Rows = NDArray[np.int64]
-Where = NDArray[np.bool_] | Sequence[bool] | Callable[[Id], bool]
 
 
 class Wish(NamedTuple):
@@ -47,25 +58,28 @@ def recommended(state: SearchState, wish: Wish) -> Recommendations:
 def partners_together(state: SearchState, wishes: Sequence[Wish]) -> list[Partners | YinYanError]:
     """Answers to several requests, in the time of few: those of a kind are searched for together."""
     answers: list[Partners | YinYanError] = []
-    pools: list[Rows | None] = []
-    groups: dict[tuple[int, bool, bool, int], list[tuple[int, int]]] = {}  # (request, place) of what goes together
+    narrowed: list[Candidates | None] = []
+    groups: dict[tuple[int, bool, bool, int, int], list[tuple[int, int]]] = {}  # (request, place) of what goes together
     for number, wish in enumerate(wishes):
         try:
-            k, pool = checked_k(wish.k), _pool(state, wish)
+            k, candidates = checked_k(wish.k), candidates_of(state, wish.among, wish.where)
             sources = state.rows(as_list(wish.nodes))
         except YinYanError as error:
             answers.append(error)
-            pools.append(None)
+            narrowed.append(None)
             continue
         answers.append(Partners(sources, [_NONE] * sources.size))
-        pools.append(pool)
-        alone = -1 if pool is None else number  # candidates of its own
+        narrowed.append(candidates)
+        alone = -1 if candidates is None else number  # candidates of its own
+        alike = [0] * sources.size if candidates is None else candidates.groups(sources).tolist()
         for place, side in enumerate(_sides(state, sources)):
-            groups.setdefault((k, wish.exclude_known, side, alone), []).append((number, place))
-    for (k, exclude_known, side, alone), members in groups.items():
+            groups.setdefault((k, wish.exclude_known, side, alone, alike[place]), []).append((number, place))
+    for (k, exclude_known, side, alone, _), members in groups.items():
         filled = [answers[number] for number, _ in members]
         asked = np.array([a.rows[place] for a, (_, place) in zip(filled, members, strict=True)])  # type: ignore[union-attr]
-        tops = _best(state, asked, k, exclude_known, _other_side(state, side, None if alone < 0 else pools[alone]))
+        chosen = None if alone < 0 else narrowed[alone]
+        pool = None if chosen is None else chosen.pool(int(asked[0]))
+        tops = _best(state, asked, k, exclude_known, _other_side(state, side, pool))
         for answer, (_, place), top in zip(filled, members, tops, strict=True):
             answer.tops[place] = top  # type: ignore[union-attr]
     return answers
@@ -75,11 +89,21 @@ def as_table(state: SearchState, found: Partners) -> Recommendations:
     """Rows of a table in the caller's ids."""
     counts = [top.rows.size for top in found.tops]
     rows = np.concatenate([top.rows for top in found.tops]) if counts else np.empty(0, np.int64)
+    scores = np.concatenate([top.scores for top in found.tops]) if counts else np.empty(0, np.float32)
+    ranks = np.concatenate([np.arange(1, c + 1) for c in counts]) if counts else np.empty(0, np.int64)
+    return links_of(state, np.stack([np.repeat(found.rows, counts), rows], axis=1), scores, ranks)
+
+
+def links_of(state: SearchState, pairs: Rows, scores: NDArray[np.float32], ranks: Rows) -> Recommendations:
+    """Pairs of rows in the caller's ids, with labels where there are any."""
+    labels = [None if found is None else tuple(found) for found in (state.labels(pairs[:, end]) for end in (0, 1))]
     return Recommendations(
-        sources=tuple(state.ids(np.repeat(found.rows, counts))),
-        targets=tuple(state.ids(rows)),
-        scores=np.concatenate([top.scores for top in found.tops]) if counts else np.empty(0, np.float32),
-        ranks=np.concatenate([np.arange(1, c + 1) for c in counts]) if counts else np.empty(0, np.int64),
+        sources=tuple(state.ids(pairs[:, 0])),
+        targets=tuple(state.ids(pairs[:, 1])),
+        scores=scores,
+        ranks=ranks,
+        source_labels=labels[0],
+        target_labels=labels[1],
     )
 
 
@@ -90,20 +114,6 @@ def checked_k(k: Any) -> int:
     return int(k)
 
 
-def is_id(value: Any) -> bool:
-    """Whether a value is one id, not several."""
-    return isinstance(value, (str, int, np.integer, np.str_))
-
-
-def as_list(nodes: Any) -> list[Any]:
-    """One id or several as a list."""
-    if is_id(nodes):
-        return [nodes]
-    if not isinstance(nodes, Iterable):
-        raise InputError(f"nodes are named by an id, text or an integer, or by a sequence of ids (got {nodes!r})")
-    return list(nodes)
-
-
 _NONE = TopK(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
 
 
@@ -111,29 +121,6 @@ def _best(state: SearchState, sources: Rows, k: int, exclude_known: bool, pool: 
     if pool is not None and not pool.size:
         return [_NONE] * sources.size
     return state.top_k(sources, k, lambda row: state.left_out(row, exclude_known), pool)
-
-
-def _pool(state: SearchState, wish: Wish) -> Rows | None:
-    """Sorted rows that a request restricts its candidates to."""
-    pool = None if wish.among is None else np.unique(state.rows(as_list(wish.among)))
-    if wish.where is None:
-        return pool
-    chosen = _chosen(state, wish.where)
-    return np.flatnonzero(chosen) if pool is None else pool[chosen[pool]]
-
-
-def _chosen(state: SearchState, where: Where) -> NDArray[np.bool_]:
-    """(n,) which nodes a mask or a predicate of ids lets through."""
-    n = state.num_nodes
-    if callable(where):
-        return np.fromiter((bool(where(node)) for node in state.ids(np.arange(n))), bool, n)
-    mask = np.asarray(where)
-    if mask.shape != (n,) or mask.dtype != bool:
-        raise InputError(
-            f"'where' needs to be a function of an id, or {n:,} booleans in the order of the graph's ids "
-            f"(got {mask.dtype} of shape {mask.shape})"
-        )
-    return mask
 
 
 def _sides(state: SearchState, rows: Rows) -> list[bool]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.graph import Graph
+from yinyan.graph.attributes import Column
 from yinyan.graph.ids import Id
 from yinyan.model.calibration import Calibration
 from yinyan.model.decoder import Decoder
@@ -22,6 +23,7 @@ from yinyan.model.operators import SparseMatrix
 from yinyan.model.scoring import decode
 from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.node_columns import graph_column, graph_columns
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["AnswerState", "Evidence", "FittedState", "SearchState", "linked_rows", "pair_scores"]
@@ -61,12 +63,24 @@ class SearchState:
         return self.graph.directed
 
     def rows(self, ids: Sequence[Id]) -> Rows:
-        """The row of each id; an unknown one is refused by name."""
-        return self.graph.ids.rows(ids)
+        """The row of each node by id, or by a label that one node has; an unknown one is refused by name."""
+        return self.graph.rows_of(ids)
 
     def ids(self, rows: Rows) -> list[Id]:
         """The ids of some rows."""
         return self.graph.ids.take(rows)
+
+    def labels(self, rows: Rows) -> list[str | None] | None:
+        """The labels of some rows; None where there are none at all."""
+        return self.graph.labels_of(rows)
+
+    def column_names(self) -> list[str]:
+        """Names of the attributes that conditions can use."""
+        return graph_columns(self.graph)
+
+    def column(self, name: str) -> Column:
+        """One attribute of all nodes."""
+        return graph_column(self.graph, name)
 
     def left_out(self, row: int, exclude_known: bool) -> Rows:
         """Rows that are never partners of a row, and those that it is linked to if they are excluded."""

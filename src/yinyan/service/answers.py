@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from yinyan.errors import YinYanError
 from yinyan.graph.ids import Id
@@ -19,6 +20,7 @@ from yinyan.retrieval.similar import similar_nodes
 __all__ = ["Wish", "embed", "explain", "recommend", "recommend_together", "score", "similar"]
 
 Pair = Sequence[Id]
+Rows = NDArray[np.int64]
 
 
 def score(state: LiveState, pairs: Sequence[Pair], base_rate: float = BASE_RATE) -> dict[str, Any]:
@@ -28,10 +30,14 @@ def score(state: LiveState, pairs: Sequence[Pair], base_rate: float = BASE_RATE)
     scores = questions.score_rows(rows)
     chances = questions.probabilities(scores, base_rate)
     links = [state.has_edge(a, b) for a, b in rows.tolist()]
-    answers = [
-        {"source": pair[0], "target": pair[1], "score": s, "probability": p, "is_link": link}
-        for pair, s, p, link in zip(pairs, scores.tolist(), chances.tolist(), links, strict=True)
-    ]
+    columns = {
+        **{name: state.ids(rows[:, end]) for end, name in enumerate(("source", "target"))},
+        **{f"{name}_label": _labels(state, rows[:, end]) for end, name in enumerate(("source", "target"))},
+        "score": scores.tolist(),
+        "probability": chances.tolist(),
+        "is_link": links,
+    }
+    answers = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     return {"scores": answers, "version": state.version}
 
 
@@ -52,10 +58,10 @@ def recommend_together(state: LiveState, wishes: Sequence[Wish]) -> list[dict[st
         partners
         if isinstance(partners, YinYanError)
         else {
-            "results": [{"node": node, "recommendations": next(listed)} for node in wish.nodes],
+            "results": [{**node, "recommendations": next(listed)} for node in _named(state, partners.rows)],
             "version": state.version,
         }
-        for wish, partners in zip(wishes, found, strict=True)
+        for partners in found
     ]
 
 
@@ -63,15 +69,14 @@ def _listed(state: LiveState, tops: Sequence[TopK]) -> list[list[dict[str, Any]]
     """Partners of each source, with their names and probabilities."""
     if not tops:
         return []
-    label = state.structure.names.label
     rows = np.concatenate([top.rows for top in tops])
     scores = np.concatenate([top.scores for top in tops])
     chances = state.calibration.probabilities(scores).tolist()
-    columns = zip(state.ids(rows), rows.tolist(), scores.tolist(), chances, strict=True)
+    columns = zip(state.ids(rows), _labels(state, rows), scores.tolist(), chances, strict=True)
     return [
         [
-            {"target": target, "label": label(row), "score": s, "probability": p, "rank": rank}
-            for rank, (target, row, s, p) in enumerate(islice(columns, len(top.rows)), 1)
+            {"target": target, "label": label, "score": s, "probability": p, "rank": rank}
+            for rank, (target, label, s, p) in enumerate(islice(columns, len(top.rows)), 1)
         ]
         for top in tops
     ]
@@ -79,26 +84,37 @@ def _listed(state: LiveState, tops: Sequence[TopK]) -> list[list[dict[str, Any]]
 
 def similar(state: LiveState, nodes: Sequence[Id], k: int) -> dict[str, Any]:
     """The k nodes nearest to each in the embedding space."""
-    label = state.structure.names.label
+    found = similar_nodes(state, nodes, k)
     results = [
         {
-            "node": node,
+            **node,
             "similar": [
-                {"node": other, "label": label(row), "similarity": cosine, "rank": rank}
-                for rank, (other, row, cosine) in enumerate(
-                    zip(state.ids(top.rows), top.rows.tolist(), top.scores.tolist(), strict=True), 1
+                {**other, "similarity": cosine, "rank": rank}
+                for rank, (other, cosine) in enumerate(
+                    zip(_named(state, top.rows), top.scores.tolist(), strict=True), 1
                 )
             ],
         }
-        for node, top in zip(nodes, similar_nodes(state, nodes, k).tops, strict=True)
+        for node, top in zip(_named(state, found.rows), found.tops, strict=True)
     ]
     return {"results": results, "version": state.version}
 
 
+def _labels(state: LiveState, rows: Rows) -> list[str | None]:
+    """A label or None for each row."""
+    return state.labels(rows) or [None] * rows.size
+
+
+def _named(state: LiveState, rows: Rows) -> list[dict[str, Any]]:
+    """Id and label of each row."""
+    return [{"node": node, "label": label} for node, label in zip(state.ids(rows), _labels(state, rows), strict=True)]
+
+
 def embed(state: LiveState, nodes: Sequence[Id]) -> dict[str, Any]:
     """The stored vector of each node."""
-    vectors = state.questions.embed(nodes).tolist()
-    answers = [{"node": node, "vector": vector} for node, vector in zip(nodes, vectors, strict=True)]
+    rows = state.rows(nodes)
+    vectors = state.vectors(rows).cpu().numpy().tolist()
+    answers = [{"node": node, "vector": vector} for node, vector in zip(state.ids(rows), vectors, strict=True)]
     return {"embeddings": answers, "version": state.version}
 
 

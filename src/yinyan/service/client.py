@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from yinyan.deprecation import renamed_keyword
 from yinyan.errors import InputError, UnknownNodeError, YinYanError
+from yinyan.graph.pair_tables import is_frame, pairs_from_frame
 from yinyan.results import Contribution, Explanation, Id, Recommendations
 from yinyan.service.sizes import BODY_BYTES, NODES, PAIRS, RECOMMEND_NODES
 
@@ -79,7 +80,13 @@ class Client:
 
     @renamed_keyword("known", "exclude_known", lambda known: not known)
     def recommend(
-        self, nodes: Id | Sequence[Id], k: int = 10, *, among: Iterable[Id] | None = None, exclude_known: bool = True
+        self,
+        nodes: Id | Sequence[Id],
+        k: int = 10,
+        *,
+        among: Iterable[Id] | None = None,
+        exclude_known: bool = True,
+        where: str | None = None,
     ) -> Recommendations:
         """The k best partners of each node, as `LinkPredictor.recommend`; rejected pairs are left out.
 
@@ -93,16 +100,21 @@ class Client:
             Ids of the candidates; all nodes unless given.
         exclude_known
             Whether partners that the live graph links to the node already are left out.
+        where
+            A condition on candidates, as the text that `LinkPredictor.recommend` takes.
 
         Returns
         -------
         Recommendations
-            Source, target, score and rank, best first for each node.
+            Source, target, score and rank, best first for each node, with probabilities at base rate 0.5, and labels
+            where there are any.
 
         Raises
         ------
         UnknownNodeError
-            If an id is not in the graph.
+            If a node is neither an id nor a label.
+        InputError
+            If `where` is no text, cannot be read, or names an attribute that nodes do not have.
         ServiceError
             If the service refuses or does not answer.
 
@@ -110,10 +122,12 @@ class Client:
         --------
         >>> Client().recommend("p1", k=10)  # doctest: +SKIP
         """
+        if where is not None and not isinstance(where, str):
+            raise InputError(f"'where' needs to be a condition in text, which the service can read (got {where!r})")
         pool = None if among is None else list(among)
-        body = {"k": k, "exclude_known": exclude_known, "among": pool}
+        body = {"k": k, "exclude_known": exclude_known, "among": pool, "where": where}
         results = self._gathered("recommend", "nodes", _listed(nodes), RECOMMEND_NODES, "results", body)
-        return _table([(r["node"], p["target"], p) for r in results for p in r["recommendations"]], "score")
+        return _table([(r, p["target"], p) for r in results for p in r["recommendations"]], "score")
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
         """The k nodes nearest to each in the embedding space, as `LinkPredictor.similar`.
@@ -142,15 +156,16 @@ class Client:
         >>> Client().similar("p1", k=10)  # doctest: +SKIP
         """
         results = self._gathered("similar", "nodes", _listed(nodes), RECOMMEND_NODES, "results", {"k": k})
-        return _table([(r["node"], s["node"], s) for r in results for s in r["similar"]], "similarity")
+        return _table([(r, s["node"], s) for r in results for s in r["similar"]], "similarity")
 
-    def score(self, pairs: Sequence[Pair]) -> NDArray[np.float32]:
+    def score(self, pairs: Any) -> NDArray[np.float32]:
         """Scores of pairs: the larger, the likelier a link.
 
         Parameters
         ----------
         pairs
-            A sequence of pairs (source, target).
+            A sequence or an array of pairs (source, target), or a data frame with two columns, or with columns called
+            source and target or alike.
 
         Returns
         -------
@@ -168,16 +183,17 @@ class Client:
         --------
         >>> Client().score([("p1", "p2"), ("p1", "p3")])  # doctest: +SKIP
         """
-        found = self._gathered("score", "pairs", pairs, PAIRS, "scores")
+        found = self._gathered("score", "pairs", _pairs(pairs), PAIRS, "scores")
         return np.array([s["score"] for s in found], dtype=np.float32)
 
-    def predict_proba(self, pairs: Sequence[Pair], *, base_rate: float = 0.5) -> NDArray[np.float64]:
+    def predict_proba(self, pairs: Any, *, base_rate: float = 0.5) -> NDArray[np.float64]:
         """The probability that each pair is a link.
 
         Parameters
         ----------
         pairs
-            A sequence of pairs (source, target).
+            A sequence or an array of pairs (source, target), or a data frame with two columns, or with columns called
+            source and target or alike.
         base_rate
             The share of links among the pairs asked about, if known: the probabilities hold for it.
 
@@ -197,7 +213,7 @@ class Client:
         --------
         >>> Client().predict_proba([("p1", "p2")], base_rate=0.01)  # doctest: +SKIP
         """
-        found = self._gathered("score", "pairs", pairs, PAIRS, "scores", {"base_rate": base_rate})
+        found = self._gathered("score", "pairs", _pairs(pairs), PAIRS, "scores", {"base_rate": base_rate})
         return np.array([s["probability"] for s in found])
 
     def explain(self, source: Id, target: Id) -> Explanation:
@@ -534,13 +550,26 @@ def _listed(nodes: Id | Sequence[Id]) -> list[Id]:
     return [nodes] if isinstance(nodes, (int, str)) else list(nodes)
 
 
-def _table(rows: Sequence[tuple[Id, Id, dict[str, Any]]], score: str) -> Recommendations:
-    """Answers of the service as a table; `score` names their figure."""
+def _pairs(pairs: Any) -> Sequence[Any]:
+    """Pairs of plain ids, out of a list, an array or a data frame."""
+    if is_frame(pairs):
+        return pairs_from_frame(pairs)
+    return pairs.tolist() if isinstance(pairs, np.ndarray) else list(pairs)
+
+
+def _table(rows: Sequence[tuple[dict[str, Any], Id, dict[str, Any]]], score: str) -> Recommendations:
+    """Answers of the service as a table; `score` names their figure. Labels and probabilities come along."""
+    labels = [[source.get("label") for source, _, _ in rows], [facts.get("label") for _, _, facts in rows]]
+    has_labels = any(label is not None for column in labels for label in column)
+    chances = [facts["probability"] for _, _, facts in rows if "probability" in facts]
     return Recommendations(
-        sources=tuple(source for source, _, _ in rows),
+        sources=tuple(source["node"] for source, _, _ in rows),
         targets=tuple(target for _, target, _ in rows),
         scores=np.array([facts[score] for _, _, facts in rows], dtype=np.float32),
         ranks=np.array([facts["rank"] for _, _, facts in rows], dtype=np.int64),
+        probabilities=np.array(chances) if rows and len(chances) == len(rows) else None,
+        source_labels=tuple(labels[0]) if has_labels else None,
+        target_labels=tuple(labels[1]) if has_labels else None,
     )
 
 

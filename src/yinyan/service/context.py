@@ -8,12 +8,11 @@ from typing import Any
 
 import torch
 
+from yinyan.graph import Graph
 from yinyan.live.change_log import ChangeLog, log_path
 from yinyan.live.finder import IndexFinder, finder_for
 from yinyan.live.keeper import Keeper, Made
-from yinyan.live.labels import read_labels
 from yinyan.live.live_state import LiveState, Served, served_model
-from yinyan.live.names import Labels
 from yinyan.live.structure import Change
 from yinyan.model.fitted import Fitted
 from yinyan.service.answers import Wish, recommend_together
@@ -107,13 +106,16 @@ class Room:
         return recommend_together(self.now, wishes)
 
     def _load(self) -> Served:
-        return served_model(self.options.model, self._labels, self._finder, self._tell)
+        return served_model(self.options.model, self._named, self._finder, self._tell)
 
-    def _labels(self, fitted: Fitted) -> Labels | None:
+    def _named(self, graph: Graph) -> Graph:
+        """The graph with the labels of the model, of a table, or with none."""
         options = self.options
+        if options.no_labels:
+            return graph.with_attributes(None)
         if options.labels is None:
-            return None
-        return read_labels(fitted.graph, options.labels, options.id_column, options.label_column)
+            return graph
+        return graph.with_attributes(options.labels, node_id=options.id_column, label=options.label_column)
 
     def _finder(self, fitted: Fitted) -> IndexFinder:
         places = [place for place in (self.options.model, self.options.shared) if place is not None]

@@ -49,7 +49,8 @@ class Options:
     log: Path | None = None  # change log; beside the model if not named
     carry_over: bool = False
     accept_loss: bool = False  # go on with a change log that lost its newest changes
-    labels: Path | None = None  # table with ids, labels and attributes
+    labels: Path | None = None  # table with ids, labels and attributes; those of the model if not named
+    no_labels: bool = False  # show neither
     label_column: str | None = None
     id_column: str | None = None
     index: str = "auto"

@@ -18,6 +18,7 @@ from pydantic import (
     StringConstraints,
 )
 
+from yinyan.retrieval.condition_syntax import MOST_CHARACTERS
 from yinyan.service.options import Limits
 from yinyan.service.problems import TooMuchError
 from yinyan.service.sizes import TEXT
@@ -132,6 +133,10 @@ class RecommendBody(SimilarBody):
     counted = {**SimilarBody.counted, "k": ("k", "links per node"), "among": ("pairs", "candidates")}
     exclude_known: StrictBool = True
     among: Ids | None = None
+    where: Annotated[
+        Annotated[str, StringConstraints(strict=True, max_length=MOST_CHARACTERS)] | None,
+        Field(description="condition, such as: candidate.year >= 2010 and candidate.field = source.field"),
+    ] = None
     known: Annotated[
         StrictBool | None,
         Field(
@@ -216,7 +221,9 @@ class Score(BaseModel):
     """Score and probability of one pair."""
 
     source: AnyId
+    source_label: str | None
     target: AnyId
+    target_label: str | None
     score: float
     probability: float
     is_link: bool
@@ -242,6 +249,7 @@ class NodePartners(BaseModel):
     """Recommended links of one node, best first."""
 
     node: AnyId
+    label: str | None
     recommendations: list[Partner]
 
 
@@ -264,6 +272,7 @@ class NodeSimilar(BaseModel):
     """A node's similar nodes, nearest first."""
 
     node: AnyId
+    label: str | None
     similar: list[SimilarNode]
 
 
@@ -280,6 +289,7 @@ class ContributionOut(BaseModel):
     neighbour: AnyId | None
     kind: str
     amount: float
+    label: str | None
 
 
 class ExplanationOut(Score):

@@ -98,6 +98,8 @@ def _write_parts(folder: Path, fitted: Fitted, params: Mapping[str, Any]) -> Non
     )
     _save_arrays(folder / "graph.safetensors", _graph_arrays(fitted))
     pq.write_table(fitted.graph.ids.to_arrow(), folder / "ids.parquet")
+    if fitted.graph.attributes is not None:
+        pq.write_table(fitted.graph.attributes.table, folder / "attributes.parquet", compression="zstd")
     (folder / "settings.toml").write_text(fitted.settings.to_toml(), encoding="utf-8")
     _save_json(folder / "metrics.json", {"protocol": fitted.protocol, "validation": fitted.metrics})
     _save_json(folder / "model.json", _facts(fitted, params))
@@ -135,6 +137,7 @@ def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
         "feature_encoder": graph.feature_encoder.to_dict() if graph.feature_encoder else None,
         "notes": list(graph.notes),
         "columns": graph.columns.to_dicts(),
+        "label": graph.label_column,
         "calibration": fitted.calibration.to_dict(),
         "protocol": fitted.protocol,
         "split": fitted.split_text,

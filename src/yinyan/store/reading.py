@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
 from yinyan.graph import Graph
+from yinyan.graph.attributes import Attributes, stored_column
 from yinyan.graph.column_report import ColumnReport
 from yinyan.graph.features import FeatureEncoder, SparseFeatures
 from yinyan.graph.ids import Ids
@@ -37,7 +39,7 @@ def fitted_from(opened: OpenedModel, device: torch.device, *, mapped: bool) -> t
     numbers = opened.arrays("embeddings.safetensors", mapped=mapped)
     weights = opened.arrays("weights.safetensors", mapped=False)
     _check_work(settings, weights, numbers["embeddings"].shape)
-    graph = _graph(arrays, facts, _ids(opened, len(numbers["embeddings"])))
+    graph = _graph(arrays, facts, _ids(opened, len(numbers["embeddings"])), _attributes(opened, facts))
     model = _with_weights(empty_model(settings, graph), weights)
     _check_numbers(numbers, graph, settings)
     history = [json.loads(line) for line in opened.text("training.jsonl").splitlines()]
@@ -82,6 +84,23 @@ def _ids(opened: OpenedModel, count: int) -> Ids:
     if len(ids) != count:
         raise ValueError(f"ids.parquet has {len(ids):,} ids, and there are {count:,} embeddings")
     return ids
+
+
+def _attributes(opened: OpenedModel, facts: dict[str, Any]) -> Attributes | None:
+    """Columns of the node table; models of earlier versions have none."""
+    if "attributes.parquet" not in opened.manifest["files"]:
+        return None
+    label = facts.get("label")
+    held = pq.ParquetFile(opened.file("attributes.parquet"))
+    count = pq.ParquetFile(opened.file("ids.parquet")).metadata.num_rows
+    if held.metadata.num_rows != count:  # seen before they are read: a few bytes can stand for many rows
+        raise ValueError(f"attributes.parquet has {held.metadata.num_rows:,} rows, and there are {count:,} ids")
+    table = held.read()
+    columns = {name: stored_column(table[name]) for name in table.column_names}  # Parquet shortens some types
+    odd = next((name for name, column in columns.items() if column is None), None)
+    if odd is not None:
+        raise ValueError(f"attributes.parquet holds {table[odd].type} under {odd!r}, which is no attribute")
+    return Attributes(pa.table(columns), None if label is None else _typed(label, str, "label"))
 
 
 def _check_work(settings: Settings, weights: Arrays, embeddings: tuple[int, ...]) -> None:
@@ -147,7 +166,7 @@ def _message_edges(edges: NDArray[Any], graph: Graph) -> NDArray[np.int64]:
     return edges
 
 
-def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
+def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids, attributes: Attributes | None) -> Graph:
     features: Any = arrays.get("features")
     if "feature_indptr" in arrays:
         columns = _typed(facts["num_features"], int, "num_features")
@@ -170,4 +189,5 @@ def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids) -> Graph:
         feature_encoder=None if encoder is None else FeatureEncoder.from_dict(encoder),
         notes=tuple(_typed(note, str, "notes") for note in facts["notes"]),
         columns=ColumnReport.from_dicts(facts.get("columns", ())),  # earlier versions did not write it
+        attributes=attributes,
     )
