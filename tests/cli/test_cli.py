@@ -96,7 +96,7 @@ class TestFit:
         assert "columns    source = 'Quelle (ID)', target = 'Ziel, Name', weight = 'Rating' (guessed)\n" in err
         assert "dropped 2 rows of messy.csv without both ends" in err
         assert "dropped 1 self loop" in err and "merged 5 repeated edges" in err
-        assert "model      learned node embeddings (8), 6 propagation steps in 8 dimensions, 64-dimensional" in err
+        assert "model      learned node embeddings (8), 6 propagation steps in 8 dimensions, 128-dimensional" in err
         assert "training   up to 2 epochs, 3 steps each, InfoNCE with 8 negatives per edge\n" in err
         assert "memory     about " in err
         assert re.search(r"^epoch 2/2   loss \d\.\d{3}   valid hits@10% \d\.\d{3}   auc \d\.\d{3}   took ", err, re.M)

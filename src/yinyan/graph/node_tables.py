@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from yinyan.errors import InputError
 from yinyan.graph.attributes import Attributes, kept_attributes
 from yinyan.graph.column_report import ColumnUse
-from yinyan.graph.column_types import is_text, na_texts, plain_text, typed_column
+from yinyan.graph.column_types import is_text, known_texts, na_texts, plain_text, typed_column
 from yinyan.graph.columns import find_column, guess_node_column
 from yinyan.graph.edge_lists import row_name
+from yinyan.graph.feature_columns import plan_column
 from yinyan.graph.features import FeatureEncoder, Features, fit_columns
 from yinyan.graph.ids import Ids
 from yinyan.graph.label_tables import attribute_column, attribute_names, label_name
@@ -103,12 +104,22 @@ def _uses(
     return tuple(by_name.get(name, ColumnUse(opened.label, name, "dropped", note=why)) for name in opened.names)
 
 
+def _label(columns: dict[str, pa.ChunkedArray], options: TableOptions, names: Sequence[str]) -> str | None:
+    """The column of labels; one that is a feature, such as words that recur, is none unless it is chosen."""
+    label = label_name(columns, options.label, names)
+    if options.label is not None or label is None:
+        return label
+    if plan_column(label, known_texts(columns[label], na_texts(options.na_values))).plan is None:
+        return label
+    return _label({name: column for name, column in columns.items() if name != label}, options, names)
+
+
 def _attributes(
     opened: TableSource, columns: dict[str, pa.ChunkedArray], options: TableOptions
 ) -> tuple[str | None, Attributes | None, list[str]]:
     """The column of labels, what is kept of a node table, and notes."""
     typed = {name: attribute_column(opened, column, na_texts(options.na_values)) for name, column in columns.items()}
-    label = label_name(typed, options.label, opened.names)
+    label = _label(typed, options, opened.names)
     if label is not None:
         typed[label] = columns[label]  # as it is written
     if options.attributes is None:
