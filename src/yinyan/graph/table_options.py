@@ -68,7 +68,7 @@ class TableOptions:
     delimiter: str | None = _option(None, "character between columns (default: detected)")
     encoding: str = _option("utf-8", "encoding of text files (default: utf-8)")
     na_values: Sequence[str] | None = _option(
-        None, "text of a missing value, repeatable, '' for none (default: NA, NULL, NaN and others)", flag="na"
+        None, "text of a missing value, repeatable, '' for none (default: NA, ...)", flag="na"
     )
 
     def __post_init__(self) -> None:
