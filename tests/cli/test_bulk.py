@@ -145,15 +145,19 @@ class TestFiles:
         assert [row["id"] for row in rows] == ["a,b", 'q"q'] and [float(row["score"]) for row in rows] == [0.5, 1.5]
 
 
+def ids_of_pairs(model: LinkPredictor, path: Path, source: Any = None, target: Any = None) -> list[list[Any]]:
+    return [model.graph_.ids.take(pair) for pair in pairs_of(model.graph_, path, source, target)]
+
+
 class TestQuestions:
     def test_text_from_a_csv_means_the_integer_id(self, number_model: LinkPredictor, tmp_path: Path) -> None:
         path = tmp_path / "pairs.csv"
         path.write_text("a,b\n100,101\n119,100\n", encoding="utf-8")
-        assert pairs_of(number_model, path, None, None) == ([100, 119], [101, 100])
+        assert ids_of_pairs(number_model, path) == [[100, 101], [119, 100]]
 
     def test_integers_of_a_parquet_file(self, number_model: LinkPredictor, tmp_path: Path) -> None:
         pq.write_table(pa.table({"a": [100, 119], "b": [101, 100]}), tmp_path / "pairs.parquet")
-        assert pairs_of(number_model, tmp_path / "pairs.parquet", None, None) == ([100, 119], [101, 100])
+        assert ids_of_pairs(number_model, tmp_path / "pairs.parquet") == [[100, 101], [119, 100]]
 
     @pytest.mark.parametrize(
         ("source", "target", "columns"),
@@ -171,14 +175,13 @@ class TestQuestions:
     ) -> None:
         path = tmp_path / "pairs.csv"
         path.write_text("x,from,to\nn1,n2,n3\n", encoding="utf-8")
-        first, second = pairs_of(text_model, path, source, target)
-        assert (first, second) == ([f"n{columns[0] + 1}"], [f"n{columns[1] + 1}"])
+        assert ids_of_pairs(text_model, path, source, target) == [[f"n{columns[0] + 1}", f"n{columns[1] + 1}"]]
 
     def test_unknown_and_missing_ids_are_named(self, text_model: LinkPredictor, tmp_path: Path) -> None:
         path = tmp_path / "ids.csv"
         path.write_text("id,x\nn1,1\nn99,2\n", encoding="utf-8")
         with pytest.raises(UnknownNodeError, match="node 'n99' is not in the graph"):
-            candidates(text_model, path)
+            candidates(text_model.graph_, path)
         path.write_text("id,x\nn1,1\n,2\n", encoding="utf-8")
         with pytest.raises(InputError, match="no id in row 2 of column 'id'"):
-            candidates(text_model, path)
+            candidates(text_model.graph_, path)

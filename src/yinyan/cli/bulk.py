@@ -34,7 +34,12 @@ _INDEXED = 8192  # of one by an index, which asks for similar sources together
 
 
 def candidates(
-    graph: Graph, path: Path, *, header: bool = True, skip_unknown: bool = False, tell: Callable[[str], None]
+    graph: Graph,
+    path: Path,
+    *,
+    header: bool = True,
+    skip_unknown: bool = False,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> list[Id]:
     """The nodes in the first column of a table, by id or label."""
     opened = open_table(path, header=header)
@@ -50,7 +55,7 @@ def pairs_of(
     *,
     header: bool = True,
     skip_unknown: bool = False,
-    tell: Callable[[str], None],
+    tell: Callable[[str], None] = lambda text: None,
 ) -> NDArray[np.int64]:
     """(p, 2) rows of the pairs in a table, by id or label; columns that are not named are guessed."""
     opened = open_table(path, header=header)
