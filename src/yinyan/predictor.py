@@ -773,8 +773,8 @@ class LinkPredictor:
             starts with a new node.
         features
             A row for each new node: a matrix, or a table with the columns that the model was trained on. None for a
-            model without features. Values outside the range of their column in training are clipped to it, with a
-            warning.
+            model without features; for a model with features it means the mean of each column, with a warning. Values
+            outside the range of their column in training are clipped to it, with a warning.
         edges
             Pairs of ids, each with at least one new node.
 

@@ -40,6 +40,10 @@ def serve(
     api_keys: Annotated[
         Path | None, typer.Option(help="file of hashed API keys, made by yinyan keys (default: no keys)")
     ] = None,
+    metrics_keys: Annotated[
+        Path | None, typer.Option(help="file of hashed keys that open /metrics alone (default: API keys open it)")
+    ] = None,
+    metrics_open: Annotated[bool, typer.Option("--metrics-open", help="answer /metrics without a key")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="refuse changes of the graph")] = False,
     log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
     carry_over: Annotated[
@@ -78,6 +82,8 @@ def serve(
         port=port,
         workers=workers,
         keys=api_keys,
+        metrics_keys=metrics_keys,
+        metrics_open=metrics_open,
         read_only=read_only,
         log=log,
         carry_over=carry_over,

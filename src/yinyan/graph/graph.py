@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from yinyan.deprecation import by_keyword
 from yinyan.errors import InputError
-from yinyan.graph.feature_matrix import column_range, refuse_not_finite
+from yinyan.graph.feature_matrix import column_means, column_range, refuse_not_finite
 from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Ids
 from yinyan.text import counted, html_facts
@@ -355,6 +355,11 @@ class Graph:
     def feature_range(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
         """The least and the largest value of each feature; None where there are none."""
         return None if self.features is None or not self.num_nodes else column_range(self.features)
+
+    @cached_property
+    def feature_means(self) -> npt.NDArray[np.float32] | None:
+        """The mean of each feature; None where there are none."""
+        return None if self.features is None else column_means(self.features)
 
     @cached_property
     def adjacency(self) -> Adjacency:
