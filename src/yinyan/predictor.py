@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from yinyan.live.new_nodes import extend
 from yinyan.model.calibration import BASE_RATE, Method
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import Fitted
+from yinyan.model.quality import weakness
 from yinyan.model.tensors import pick_device
 from yinyan.randomness import Streams
 from yinyan.results import Explanation, Id, Recommendations
@@ -34,9 +36,11 @@ from yinyan.retrieval.state import FittedState
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
 from yinyan.text import html_facts
+from yinyan.threads import use_threads
 
 if TYPE_CHECKING:
     from yinyan.training.hooks import Hooks
+    from yinyan.training.showing import Verbose
 
 __all__ = ["LinkPredictor"]
 
@@ -60,6 +64,10 @@ class LinkPredictor:
         Seed of all random numbers.
     device
         'auto', 'cpu', 'cuda' or 'mps'.
+    threads
+        Number of threads, for the whole process. Without it the environment variable YINYAN_THREADS counts, and else
+        all cores that the process may use. It is not saved with a model. Sums of other numbers of threads may differ
+        in their last digits.
     settings
         Single settings without their group, such as `num_steps=3`.
 
@@ -84,6 +92,7 @@ class LinkPredictor:
         calibration: Method = "platt",
         seed: int = 0,
         device: str = "auto",
+        threads: int | None = None,
         **settings: Any,
     ) -> None:
         self.encoder = encoder
@@ -92,6 +101,7 @@ class LinkPredictor:
         self.calibration = calibration
         self.seed = seed
         self.device = device
+        self.threads = threads
         self._set(grouped(settings))
 
     def _set(self, overrides: Mapping[str, Mapping[str, Any]]) -> None:
@@ -104,7 +114,7 @@ class LinkPredictor:
 
     # -- scikit-learn's contract ---------------------------------------------------------------------------
 
-    _parameters = ("encoder", "decoder", "training", "calibration", "seed", "device")
+    _parameters = ("encoder", "decoder", "training", "calibration", "seed", "device", "threads")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters, as scikit-learn asks for them.
@@ -192,7 +202,14 @@ class LinkPredictor:
     # -- fitting -------------------------------------------------------------------------------------------
 
     def fit(
-        self, graph: Graph, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None
+        self,
+        graph: Graph,
+        y: None = None,
+        *,
+        split: Split | None = None,
+        hooks: Hooks | None = None,
+        verbose: Verbose = "auto",
+        keep_best: bool = False,
     ) -> LinkPredictor:
         """Learn from the edges of `graph`, from scratch.
 
@@ -208,7 +225,13 @@ class LinkPredictor:
         split
             A split of `graph` whose roles apply in place of the held-out tenth. One that leaks is refused.
         hooks
-            Callbacks: progress, trackers, checkpoint, stopping.
+            Callbacks: progress, trackers, checkpoint, stopping. With hooks, `verbose` 'auto' shows nothing.
+        verbose
+            Whether progress is shown on standard error, with the time left: True, False, or 'auto', which shows a run
+            of more than ten seconds on a terminal or in a notebook.
+        keep_best
+            Whether Ctrl-C (in a notebook, the interruption of the kernel) ends the training and keeps the best weights
+            so far. Without it Ctrl-C raises KeyboardInterrupt.
 
         Returns
         -------
@@ -236,7 +259,7 @@ class LinkPredictor:
         """
         from yinyan.training.defaults import suggest  # asking imports no training
         from yinyan.training.fit import fit_model
-        from yinyan.training.hooks import Hooks
+        from yinyan.training.showing import watched
 
         if not isinstance(graph, Graph):
             raise InputError(f"fit needs a yinyan.Graph (got {type(graph).__name__}): see Graph.from_table")
@@ -257,16 +280,25 @@ class LinkPredictor:
             raise InputError("the split was made from another graph (make it anew from this one)")
         audit(split)
         suggestion = suggest(graph, len(split.train_targets), overrides)
-        self.fitted_ = fit_model(
-            split,
-            suggestion.settings.updated(overrides),
-            seed=int(self.seed),
-            device=pick_device(self.device),
-            calibration=self.calibration,
-            hooks=hooks or Hooks(),
-            reasons=suggestion.reasons,
-        )
+        with watched(hooks, verbose, keep_best=keep_best) as chosen:
+            if remark := use_threads(self.threads):
+                chosen.tell(remark)
+            self.fitted_ = fit_model(
+                split,
+                suggestion.settings.updated(overrides),
+                seed=int(self.seed),
+                device=pick_device(self.device),
+                calibration=self.calibration,
+                hooks=chosen,
+                reasons=suggestion.reasons,
+            )
+        self._warn_if_weak()
         return self
+
+    def _warn_if_weak(self) -> None:
+        """Say so if the model is hardly better than chance: its answers look like any other's."""
+        if (wrong := weakness(self._fitted.metrics)) is not None:
+            warnings.warn(wrong, stacklevel=3)
 
     @property
     def graph_(self) -> Graph:
@@ -300,6 +332,8 @@ class LinkPredictor:
     def _fitted(self) -> Fitted:
         if not hasattr(self, "fitted_"):
             raise NotFittedError("this LinkPredictor is not fitted yet: call fit(graph) first, or load a saved model")
+        if self.threads is not None:
+            use_threads(self.threads)
         return self.fitted_
 
     @property
@@ -854,10 +888,12 @@ class LinkPredictor:
         """
         from yinyan.store import save_model
 
-        save_model(Path(path), self._fitted, self.get_params(deep=False))
+        self._warn_if_weak()
+        params = {name: value for name, value in self.get_params(deep=False).items() if name != "threads"}
+        save_model(Path(path), self._fitted, params)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto") -> LinkPredictor:
+    def load(cls, path: str | Path, *, device: str = "auto", threads: int | None = None) -> LinkPredictor:
         """Read a saved model.
 
         Parameters
@@ -866,6 +902,8 @@ class LinkPredictor:
             The directory that `save` wrote.
         device
             'auto', 'cpu', 'cuda' or 'mps'.
+        threads
+            Number of threads, as for `LinkPredictor`.
 
         Returns
         -------
@@ -888,9 +926,10 @@ class LinkPredictor:
         """
         from yinyan.store import load_model
 
+        use_threads(threads)
         fitted, params = load_model(Path(path), pick_device(device))
         try:
-            model = cls(**{**params, "device": device})
+            model = cls(**{**params, "device": device, "threads": threads})
         except (TypeError, SettingsError) as error:
             raise StoreError(f"the model in '{path}' cannot be read: {error} (in model.json)") from error
         model.fitted_ = fitted

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -36,15 +37,23 @@ def fit(
     *,
     out: Annotated[Path, typer.Option(help="directory for the model")] = Path("model"),
     calibration: Annotated[str, typer.Option(help="calibration method: platt or isotonic")] = "platt",
+    keep_best: Annotated[
+        bool, typer.Option("--keep-best", help="Ctrl-C ends the training and saves the best model so far")
+    ] = False,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="with --resume: save the best model of a stopped run, train no more")
+    ] = False,
     run: Run,
     table: TableOptions,
 ) -> None:
     """Train a model on a table of edges and save it."""
+    if finish and not run.resume:
+        raise InputError("--finish saves what a stopped run has reached: add --resume")
     common.check_outputs(out, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run, calibration)
     graph = common.read_graph(edges, table, progress)
-    common.run_fit(model, graph, out, progress, resume=run.resume)
+    common.run_fit(model, graph, out, progress, resume=run.resume, keep_best=keep_best, finish=finish)
     if run.report:
         from yinyan.reporting.report import fit_report
 
@@ -99,6 +108,7 @@ def recommend(
     exact: flags.Exact = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -115,7 +125,7 @@ def recommend(
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
     check_rows_file(out)
-    predictor = common.load(model, device)
+    predictor = common.load(model, device, threads)
     ids, progress = predictor.graph_.ids, show_progress(quiet=quiet)
     count = len(ids) if everything else len(nodes or ())
     narrowed = exact or (among is not None and not by_index)
@@ -142,13 +152,14 @@ def similar(
     k: Annotated[int, typer.Option("-k", help="similar nodes per node, at most")] = 10,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
 ) -> None:
     """List the nodes nearest in the embedding space, by cosine."""
     from yinyan.cli.bulk import check_rows_file
 
     check_rows_file(out)
-    predictor = common.load(model, device)
+    predictor = common.load(model, device, threads)
     found = predictor.similar([predictor.graph_.ids.parse(text) for text in nodes], k)
     common.show_links(found, out, as_json=as_json, empty="no similar nodes: there is no other node")
 
@@ -164,6 +175,7 @@ def score(
     base_rate: Annotated[float, typer.Option(help="share of links among the pairs, for the probabilities")] = 0.5,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
 ) -> None:
     """Score pairs of nodes."""
@@ -173,7 +185,7 @@ def score(
     from yinyan.results import id_column
 
     check_rows_file(out)
-    predictor = common.load(model, device)
+    predictor = common.load(model, device, threads)
     first, second = pairs_of(predictor, pairs, source, target, header=not no_header)
     both = list(zip(first, second, strict=True))
     scores = predictor.score(both)
@@ -198,10 +210,11 @@ def explain(
     target: Annotated[str, typer.Argument(help="node id", show_default=False)],
     *,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
 ) -> None:
     """Show how much each neighbour changed the score of a pair."""
-    predictor = common.load(model, device)
+    predictor = common.load(model, device, threads)
     ids = predictor.graph_.ids
     explanation = predictor.explain(ids.parse(source), ids.parse(target))
     common.print_json(explanation.to_dict()) if as_json else typer.echo(repr(explanation))
@@ -288,13 +301,27 @@ def _root(
     """Link prediction: which links are missing, and how sure are you?"""
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning in one line, without the place in the code."""
+    typer.echo(f"warning: {message}", err=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors that a user can act on become one line and a non-zero exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show is no reason to fail
     try:
-        app(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app(arguments)
     except StoppedError as stopped:
         typer.echo(str(stopped), err=True)
         sys.exit(130)

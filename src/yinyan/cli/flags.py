@@ -27,6 +27,7 @@ __all__ = [
     "RowsFile",
     "Run",
     "Seed",
+    "Threads",
     "old_flag",
     "with_run",
     "with_table",
@@ -38,6 +39,7 @@ Edges = Annotated[Path, typer.Argument(help="table of edges: CSV, TSV or Parquet
 Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]
 Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
+Threads = Annotated[int | None, typer.Option(help="number of threads (default: YINYAN_THREADS, else all cores)", min=1)]
 RowsFile = Annotated[Path | None, typer.Option(help=".parquet or .csv file for the rows (default: print them)")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print no progress and no notes")]
@@ -56,6 +58,7 @@ class Run:
     settings: Annotated[Path | None, typer.Option(help="TOML file of settings; --set overrides it")] = None
     seed: Seed = 0
     device: Device = "auto"
+    threads: Threads = None
     report: Annotated[Path | None, typer.Option(help="HTML file for a report (default: no report)")] = None
     as_json: AsJson = False
     quiet: Quiet = False

@@ -29,6 +29,7 @@ def index(
         typer.Option("-k", help="links per node that recall is measured for, beside 1, 10, 20, 50, 100"),
     ] = 100,
     seed: flags.Seed = 0,
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -36,7 +37,7 @@ def index(
     if kind not in ("auto", "exact", "mips", "flashlight"):
         raise InputError(f"--kind needs to be auto, exact, mips or flashlight (got {kind!r})")
     progress = show_progress(quiet=quiet)
-    made = common.load(model, "cpu").index(
+    made = common.load(model, "cpu", threads).index(
         kind,  # type: ignore[arg-type]
         recall=recall,
         milliseconds=milliseconds,
@@ -57,6 +58,7 @@ def best_links(
     exact: flags.Exact = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -68,7 +70,7 @@ def best_links(
 
     searching.check_flags(by_index=by_index, exact=exact)
     check_rows_file(out)
-    predictor, progress = common.load(model, device), show_progress(quiet=quiet)
+    predictor, progress = common.load(model, device, threads), show_progress(quiet=quiet)
     count = predictor.graph_.num_nodes
     built = searching.chosen_index(predictor, model, count, FIRST, progress, by_index=by_index, exact=exact)
     with common.task(progress, "nodes", predictor.graph_.num_nodes) as should_stop:

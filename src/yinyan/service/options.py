@@ -44,6 +44,7 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
+    threads: int | None = None  # of each process, for one question; else the cores shared among all
     keys: Path | None = None  # file of hashed API keys
     metrics_keys: Path | None = None  # file of hashed keys that open /metrics alone
     metrics_open: bool = False  # /metrics without a key
