@@ -117,7 +117,7 @@ def test_parameters_come_back_as_given() -> None:
     model = LinkPredictor(encoder=encoder, seed=5)
     shallow = model.get_params(deep=False)
     assert shallow["encoder"] is encoder
-    assert set(shallow) == {"encoder", "decoder", "training", "calibration", "seed", "device"}
+    assert set(shallow) == {"encoder", "decoder", "training", "calibration", "seed", "device", "threads"}
     assert model.get_params()["encoder__num_steps"] == 3
     assert LinkPredictor(**shallow).get_params() == model.get_params()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import pytest
 
 from contracts import planted_graph, tiny
 from yinyan import Hooks, LinkPredictor
+from yinyan.training import loop
 from yinyan.training.remarks import LossWatch
 
 
@@ -45,10 +47,12 @@ def test_a_resumed_run_goes_on_counting() -> None:
     assert len(remarks([0.7, 0.7], before=(0.5, 0.6, 0.6, 0.6))) == 1
 
 
-def test_a_fit_whose_learning_rate_is_too_large_says_so() -> None:
+def test_a_fit_whose_loss_rises_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    rising = itertools.count(1)
+    monkeypatch.setattr(loop, "_step", lambda *given: float(next(rising)))
     said: list[str] = []
-    wild = {"epochs": 12, "learning_rate": 5.0, "schedule": "constant", "patience": 0, "clip_norm": 0.0, "warmup": 0.0}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it may be no better than chance
-        LinkPredictor(**tiny(training=wild)).fit(planted_graph(), hooks=Hooks(tell=said.append))
+        warnings.simplefilter("ignore")  # nothing is learned, so that it is no better than chance
+        longer = tiny(training={"epochs": 12, "patience": 0})
+        LinkPredictor(**longer).fit(planted_graph(), hooks=Hooks(tell=said.append))
     assert sum("the loss has risen for 5 epochs" in text for text in said) == 1

@@ -44,7 +44,7 @@ def watched(hooks: Hooks | None, verbose: Verbose, *, keep_best: bool) -> Iterat
     progress = _progress(False if hooks is not None and verbose == "auto" else verbose)
     ours = _both(given, progress_hooks(progress))
     try:
-        with _stopping(progress.note) if keep_best else nullcontext(given.should_stop) as asked:
+        with _stopping(progress.note) if keep_best else nullcontext(lambda: False) as asked:
             chosen = replace(ours, should_stop=lambda: asked() or given.should_stop())
             yield replace(chosen, keep_best=True) if keep_best else chosen
     finally:
