@@ -22,7 +22,7 @@ ROOT = Path(yinyan.__file__).parent
 ORDER: tuple[frozenset[str], ...] = tuple(
     frozenset(step.split())
     for step in (
-        "yinyan errors",
+        "yinyan errors threads",
         "text deprecation",
         "files settings",
         "native",

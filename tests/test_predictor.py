@@ -117,7 +117,7 @@ def test_parameters_come_back_as_given() -> None:
     model = LinkPredictor(encoder=encoder, seed=5)
     shallow = model.get_params(deep=False)
     assert shallow["encoder"] is encoder
-    assert set(shallow) == {"encoder", "decoder", "training", "calibration", "seed", "device"}
+    assert set(shallow) == {"encoder", "decoder", "training", "calibration", "seed", "device", "threads"}
     assert model.get_params()["encoder__num_steps"] == 3
     assert LinkPredictor(**shallow).get_params() == model.get_params()
 
@@ -302,7 +302,7 @@ def test_no_setting_is_forgotten() -> None:
     """A new setting needs a line above, or a test of its own that is named here."""
     tested = {(group, name) for group, name, _ in OTHER_VALUES}
     tested |= {("decoder", "directed_maps"), ("decoder", "allow_symmetric")}  # test_direction_can_be_given_up
-    tested |= {("training", "patience")}  # test_patience_stops_early
+    tested |= {("training", "patience"), ("training", "min_gain")}  # test_patience_stops_early, test_loop.TestBest
     tested |= {("training", "valid_negatives")}  # test_validation_negatives_are_as_many_as_asked
     tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged
     tested |= {("training", "selection")}  # test_the_selection_chooses_the_epoch

@@ -58,6 +58,21 @@ class TestLines:
         shown.advance(95)
         assert stream.getvalue() == "nodes 95/100   10 s left\n"
 
+    def test_parts_of_a_part_count_for_the_time_left(self, clock: Clock) -> None:
+        """Nothing was printed before the first epoch was over."""
+        stream = io.StringIO()
+        shown = show_progress(stream=stream)
+        shown.start("epoch", 10)
+        for done, text in ((0.25, None), (1, "loss 1"), (1.5, None)):
+            clock.now += 10
+            shown.advance(done, text)
+        shown.finish()
+        assert stream.getvalue().splitlines() == [
+            "epoch 0/10   6 min 30 s left",
+            "epoch 1/10   loss 1   3 min left",
+            "epoch 1/10   loss 1   2 min 50 s left",
+        ]
+
     @pytest.mark.parametrize(
         ("seconds", "said"),
         [

@@ -35,20 +35,23 @@ const notices = ["d3-force", "d3-dispatch", "d3-quadtree", "d3-timer"].map(
 const assets = {
   "explorer.js": await bundled("src/main.ts", "esm"),
   "explorer.css": style,
+  "docs.js": await bundled("src/docs.ts", "esm"),
+  "docs.css": await bundled("src/style/docs.css"),
   "mark.svg": await read("mark.svg"),
   "licences.txt": (await Promise.all(notices)).join("\n\n"),
 };
 
 await rm(explorer, { recursive: true, force: true });
 await mkdir(join(explorer, "assets"), { recursive: true });
-let page = await read("index.html");
+const pages = { "index.html": await read("index.html"), "docs.html": await read("docs.html") };
 for (const [name, text] of Object.entries(assets)) {
   await writeFile(join(explorer, "assets", name), text);
   // a new build has new addresses, so that no cache can mix two of them
   const digest = createHash("sha256").update(text).digest("hex").slice(0, 12);
-  if (/\.(js|css)$/.test(name)) page = page.replace(`assets/${name}`, `assets/${name}?v=${digest}`);
+  if (!/\.(js|css)$/.test(name)) continue;
+  for (const page of Object.keys(pages)) pages[page] = pages[page].replace(`assets/${name}`, `assets/${name}?v=${digest}`);
 }
-await writeFile(join(explorer, "index.html"), page);
+for (const [name, text] of Object.entries(pages)) await writeFile(join(explorer, name), text);
 
 // The report is one file. Its policy names the digests of its only script and its only style.
 const script = (await bundled("src/report.ts", "iife")).trim();

@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from yinyan.threads import wait_passively
+
 if TYPE_CHECKING:
     from yinyan.auditing import Audit, audit
     from yinyan.errors import (
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
         LeakError,
         MissingExtraError,
         NotFittedError,
+        ServiceError,
         SettingsError,
         StoreError,
         TrainingError,
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     from yinyan.training.hooks import Hooks
 
 __version__ = "0.1.0"
+
+wait_passively()  # before anything loads torch
 
 # Loaded on first use: importing the package, and asking the command line for help, does not import torch.
 _HOMES = {
@@ -50,6 +55,7 @@ _HOMES = {
     "NotFittedError": "errors",
     "Parts": "splits",
     "Recommendations": "results",
+    "ServiceError": "errors",
     "Settings": "settings",
     "SettingsError": "errors",
     "Split": "splits",
@@ -95,6 +101,7 @@ __all__ = [
     "NotFittedError",
     "Parts",
     "Recommendations",
+    "ServiceError",
     "Settings",
     "SettingsError",
     "Split",

@@ -10,6 +10,7 @@ __all__ = [
     "MemoryLimitError",
     "MissingExtraError",
     "NotFittedError",
+    "ServiceError",
     "SettingsError",
     "StoppedError",
     "StoreError",
@@ -71,6 +72,42 @@ class StoppedError(YinYanError):
 
 class StoreError(YinYanError):
     """A model directory cannot be written, or its files are missing, damaged or of another version."""
+
+
+class ServiceError(YinYanError):
+    """A service refused a request of `Client`, or did not answer.
+
+    A node that is not in the graph is an UnknownNodeError as well, and an invalid request an InputError.
+
+    Parameters
+    ----------
+    detail
+        What is wrong, in the words of the service.
+    status
+        HTTP status; 0 if there was no answer.
+    title
+        Name of the status.
+    cure
+        What to do about it; the message ends with it.
+
+    Attributes
+    ----------
+    detail, status, title, cure
+        As given.
+
+    Examples
+    --------
+    >>> from yinyan import Client, ServiceError
+    >>> try:
+    ...     Client("http://127.0.0.1:1").model()
+    ... except ServiceError as error:
+    ...     print(error.status, error.title, error.cure, sep="; ")
+    0; No answer; is 'yinyan serve' running there?
+    """
+
+    def __init__(self, detail: str, status: int = 0, *, title: str = "", cure: str = "") -> None:
+        super().__init__(f"{detail} ({cure})" if cure else detail)
+        self.detail, self.status, self.title, self.cure = detail, status, title, cure
 
 
 class MissingExtraError(YinYanError, ImportError):

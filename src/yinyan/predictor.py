@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from yinyan.live.new_nodes import extend
 from yinyan.model.calibration import BASE_RATE, Method
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import Fitted
+from yinyan.model.quality import weakness
 from yinyan.model.tensors import pick_device
 from yinyan.randomness import Streams
 from yinyan.results import Explanation, Id, Recommendations
@@ -35,9 +37,11 @@ from yinyan.retrieval.state import FittedState
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
 from yinyan.text import html_facts
+from yinyan.threads import use_threads
 
 if TYPE_CHECKING:
     from yinyan.training.hooks import Hooks
+    from yinyan.training.showing import Verbose
 
 __all__ = ["LinkPredictor"]
 
@@ -61,6 +65,10 @@ class LinkPredictor:
         Seed of all random numbers.
     device
         'auto', 'cpu', 'cuda' or 'mps'.
+    threads
+        Number of threads, for the whole process. Without it the environment variable YINYAN_THREADS counts, and else
+        all cores that the process may use. It is not saved with a model. Sums of other numbers of threads may differ
+        in their last digits.
     settings
         Single settings without their group, such as `num_steps=3`.
 
@@ -85,6 +93,7 @@ class LinkPredictor:
         calibration: Method = "platt",
         seed: int = 0,
         device: str = "auto",
+        threads: int | None = None,
         **settings: Any,
     ) -> None:
         self.encoder = encoder
@@ -93,6 +102,7 @@ class LinkPredictor:
         self.calibration = calibration
         self.seed = seed
         self.device = device
+        self.threads = threads
         self._set(grouped(settings))
 
     def _set(self, overrides: Mapping[str, Mapping[str, Any]]) -> None:
@@ -105,7 +115,7 @@ class LinkPredictor:
 
     # -- scikit-learn's contract ---------------------------------------------------------------------------
 
-    _parameters = ("encoder", "decoder", "training", "calibration", "seed", "device")
+    _parameters = ("encoder", "decoder", "training", "calibration", "seed", "device", "threads")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters, as scikit-learn asks for them.
@@ -193,7 +203,14 @@ class LinkPredictor:
     # -- fitting -------------------------------------------------------------------------------------------
 
     def fit(
-        self, graph: Any, y: None = None, *, split: Split | None = None, hooks: Hooks | None = None
+        self,
+        graph: Any,
+        y: None = None,
+        *,
+        split: Split | None = None,
+        hooks: Hooks | None = None,
+        verbose: Verbose = "auto",
+        keep_best: bool = False,
     ) -> LinkPredictor:
         """Learn from the edges of `graph`, from scratch.
 
@@ -211,7 +228,13 @@ class LinkPredictor:
         split
             A split of `graph` whose roles apply in place of the held-out tenth. One that leaks is refused.
         hooks
-            Callbacks: progress, trackers, checkpoint, stopping.
+            Callbacks: progress, trackers, checkpoint, stopping. With hooks, `verbose` 'auto' shows nothing.
+        verbose
+            Whether progress is shown on standard error, with the time left: True, False, or 'auto', which shows a run
+            of more than ten seconds on a terminal or in a notebook.
+        keep_best
+            Whether Ctrl-C (in a notebook, the interruption of the kernel) ends the training and keeps the best weights
+            so far. Without it Ctrl-C raises KeyboardInterrupt.
 
         Returns
         -------
@@ -239,10 +262,9 @@ class LinkPredictor:
         """
         from yinyan.training.defaults import suggest  # asking imports no training
         from yinyan.training.fit import fit_model
-        from yinyan.training.hooks import Hooks
+        from yinyan.training.showing import watched
 
-        hooks = hooks or Hooks()
-        graph = as_graph(graph, hooks.tell)
+        graph = as_graph(graph, (hooks or Hooks()).tell)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
         if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
@@ -260,16 +282,25 @@ class LinkPredictor:
             raise InputError("the split was made from another graph (make it anew from this one)")
         audit(split)
         suggestion = suggest(graph, len(split.train_targets), overrides)
-        self.fitted_ = fit_model(
-            split,
-            suggestion.settings.updated(overrides),
-            seed=int(self.seed),
-            device=pick_device(self.device),
-            calibration=self.calibration,
-            hooks=hooks,
-            reasons=suggestion.reasons,
-        )
+        with watched(hooks, verbose, keep_best=keep_best) as chosen:
+            if remark := use_threads(self.threads):
+                chosen.tell(remark)
+            self.fitted_ = fit_model(
+                split,
+                suggestion.settings.updated(overrides),
+                seed=int(self.seed),
+                device=pick_device(self.device),
+                calibration=self.calibration,
+                hooks=chosen,
+                reasons=suggestion.reasons,
+            )
+        self._warn_if_weak()
         return self
+
+    def _warn_if_weak(self) -> None:
+        """Say so if the model is hardly better than chance: its answers look like any other's."""
+        if (wrong := weakness(self._fitted.metrics)) is not None:
+            warnings.warn(wrong, stacklevel=3)
 
     @property
     def graph_(self) -> Graph:
@@ -303,6 +334,8 @@ class LinkPredictor:
     def _fitted(self) -> Fitted:
         if not hasattr(self, "fitted_"):
             raise NotFittedError("this LinkPredictor is not fitted yet: call fit(graph) first, or load a saved model")
+        if self.threads is not None:
+            use_threads(self.threads)
         return self.fitted_
 
     @property
@@ -791,8 +824,8 @@ class LinkPredictor:
             starts with a new node.
         features
             A row for each new node: a matrix, or a table with the columns that the model was trained on. None for a
-            model without features. Values outside the range of their column in training are clipped to it, with a
-            warning.
+            model without features; for a model with features it means the mean of each column, with a warning. Values
+            outside the range of their column in training are clipped to it, with a warning.
         edges
             Pairs of ids, each with at least one new node.
 
@@ -872,10 +905,12 @@ class LinkPredictor:
         """
         from yinyan.store import save_model
 
-        save_model(Path(path), self._fitted, self.get_params(deep=False))
+        self._warn_if_weak()
+        params = {name: value for name, value in self.get_params(deep=False).items() if name != "threads"}
+        save_model(Path(path), self._fitted, params)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto") -> LinkPredictor:
+    def load(cls, path: str | Path, *, device: str = "auto", threads: int | None = None) -> LinkPredictor:
         """Read a saved model.
 
         Parameters
@@ -884,6 +919,8 @@ class LinkPredictor:
             The directory that `save` wrote.
         device
             'auto', 'cpu', 'cuda' or 'mps'.
+        threads
+            Number of threads, as for `LinkPredictor`.
 
         Returns
         -------
@@ -906,9 +943,10 @@ class LinkPredictor:
         """
         from yinyan.store import load_model
 
+        use_threads(threads)
         fitted, params = load_model(Path(path), pick_device(device))
         try:
-            model = cls(**{**params, "device": device})
+            model = cls(**{**params, "device": device, "threads": threads})
         except (TypeError, SettingsError) as error:
             raise StoreError(f"the model in '{path}' cannot be read: {error} (in model.json)") from error
         model.fitted_ = fitted

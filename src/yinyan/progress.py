@@ -17,9 +17,21 @@ from typing import TextIO
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import exclusive, remove_abandoned, write_error
 
-__all__ = ["Checkpoints", "JsonLines", "Progress", "duration", "interruptible", "make_folder", "show_progress", "stage"]
+__all__ = [
+    "Checkpoints",
+    "JsonLines",
+    "Progress",
+    "aligned",
+    "duration",
+    "interruptible",
+    "is_notebook",
+    "make_folder",
+    "show_progress",
+    "stage",
+]
 
 _LINE_SECONDS = 5.0  # between plain lines
+_REWRITE_SECONDS = 0.2  # between changes of a line that is written over
 _GAP = "   "  # between the figures of a line
 _BAR = 12  # cells of the bar: figures fit beside it on a terminal of 80 columns
 
@@ -50,11 +62,14 @@ def stage(tell: Callable[[str], None], what: str) -> Iterator[Callable[[str], No
 class Progress:
     """A task of `total` parts; this base prints nothing."""
 
+    def forecast(self, seconds: float) -> None:
+        """The next task will take about so long."""
+
     def start(self, title: str, total: int, done: int = 0) -> None:
         """Begin a task, `done` parts of which were done before."""
 
-    def advance(self, done: int, text: str = "") -> None:
-        """`done` parts are done; `text` holds figures worth seeing."""
+    def advance(self, done: float, text: str | None = "") -> None:
+        """`done` parts are done, the last of them maybe in part; `text` holds figures worth seeing, None: as before."""
 
     def finish(self) -> None:
         """The task is over, complete or not."""
@@ -66,20 +81,24 @@ class Progress:
 class _Lines(Progress):
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._last = ""
+        self._last = self._text = ""
 
     def start(self, title: str, total: int, done: int = 0) -> None:
         self._title, self._total, self._first = title, total, done
         self._begun = self._spoke = time.monotonic()
-        self._last = ""
+        self._last = self._text = ""
 
-    def advance(self, done: int, text: str = "") -> None:
+    def advance(self, done: float, text: str | None = "") -> None:
         now = time.monotonic()
-        left = (now - self._begun) / max(1, done - self._first) * (self._total - done)
-        self._last = f"{self._title} {done}/{self._total}" + (f"{_GAP}{text}" if text else "")
+        self._text = self._text if text is None else text
+        self._last = f"{self._title} {_count(done)}/{self._total}" + (f"{_GAP}{self._text}" if self._text else "")
         if now - self._spoke >= _LINE_SECONDS and done < self._total:
-            self._say(f"{self._last}{_GAP}{duration(left)} left")
+            self._say(f"{self._last}{_GAP}{duration(self._left(done, now))} left")
             self._spoke, self._last = now, ""
+
+    def _left(self, done: float, now: float) -> float:
+        """Seconds until all is done, at the pace so far."""
+        return (now - self._begun) / max(1e-9, done - self._first) * (self._total - done)
 
     def finish(self) -> None:
         if self._last:
@@ -91,6 +110,31 @@ class _Lines(Progress):
 
     def _say(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
+
+
+class _Rewritten(_Lines):
+    """One line that is written over, as a notebook can."""
+
+    _width = 0  # of what stands there
+
+    def advance(self, done: float, text: str | None = "") -> None:
+        now = time.monotonic()
+        self._text = self._text if text is None else text
+        cells = int(_BAR * done / max(1, self._total))
+        bar = "━" * cells + " " * (_BAR - cells)
+        parts = [f"{self._title} {bar} {_count(done)}/{self._total}", f"{duration(self._left(done, now))} left"]
+        self._last = f"{self._title} {_count(done)}/{self._total}" + (f"{_GAP}{self._text}" if self._text else "")
+        if now - self._spoke >= _REWRITE_SECONDS:
+            self._write(_GAP.join([*parts, self._text] if self._text else parts), end="")
+            self._spoke = now
+
+    def _say(self, text: str) -> None:
+        self._write(text, end="\n")
+        self._width = 0
+
+    def _write(self, text: str, end: str) -> None:
+        print(f"\r{text:<{self._width}}", end=end, file=self._stream, flush=True)
+        self._width = len(text)
 
 
 class _Bar(Progress):
@@ -111,7 +155,7 @@ class _Bar(Progress):
         columns = (
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ignore")),
             BarColumn(bar_width=_BAR, table_column=Column(min_width=_BAR)),
-            TextColumn("{task.completed}/{task.total}", table_column=Column(no_wrap=True, overflow="ignore")),
+            TextColumn("{task.fields[done]}/{task.total}", table_column=Column(no_wrap=True, overflow="ignore")),
             Left(table_column=Column(min_width=len("9 min 50 s left"), no_wrap=True)),
             TextColumn("{task.fields[figures]}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
         )
@@ -120,10 +164,12 @@ class _Bar(Progress):
 
     def start(self, title: str, total: int, done: int = 0) -> None:
         self._rich.start()
-        self._task = self._rich.add_task(title, total=total, completed=done, figures="")
+        self._task = self._rich.add_task(title, total=total, completed=done, figures="", done=done)
 
-    def advance(self, done: int, text: str = "") -> None:
-        self._rich.update(self._task, completed=done, figures=text)
+    def advance(self, done: float, text: str | None = "") -> None:
+        self._rich.update(self._task, completed=done, done=_count(done))
+        if text is not None:
+            self._rich.update(self._task, figures=text)
 
     def finish(self) -> None:
         for task in self._rich.task_ids:
@@ -141,7 +187,30 @@ def show_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progr
     stream = stream or sys.stderr
     if quiet:
         return Progress()
+    if is_notebook(stream):
+        return _Rewritten(stream)
     return _Bar(stream) if stream.isatty() else _Lines(stream)
+
+
+def is_notebook(stream: TextIO) -> bool:
+    """Whether a stream is shown in a notebook, which takes a carriage return but no other movement."""
+    return type(stream).__module__.startswith("ipykernel.")
+
+
+def _count(done: float) -> int:
+    """Whole parts that are done; what is done of the next does not count."""
+    return int(done + 1e-6)
+
+
+_TOPICS = ("graph", "columns", "model", "training", "memory", "time")
+
+
+def aligned(note: str) -> str:
+    """'model: three steps' with the topic in a column of its own; other notes are of the topic 'note'."""
+    topic, colon, text = note.partition(": ")
+    if not colon or topic not in _TOPICS:
+        topic, text = "note", note
+    return f"{topic:<10} {text}"
 
 
 class JsonLines:
@@ -188,9 +257,17 @@ class Checkpoints:
     """
 
     def __init__(
-        self, folder: Path, *, resume: bool, run: str = "", say: Callable[[str], None], what: str | None = None
+        self,
+        folder: Path,
+        *,
+        resume: bool,
+        run: str = "",
+        say: Callable[[str], None],
+        what: str | None = None,
+        or_else: str = "",
     ) -> None:
-        """`what` names the run's result where another run works on the same."""
+        """`what` names the run's result where another run works on the same, `or_else` what a stopped run offers."""
+        self._or_else = or_else
         self._folder, self._resume, self._run, self._say = folder, resume, run, say
         self._what = what or f"'{folder}'"
         self._held = ExitStack()
@@ -241,7 +318,7 @@ class Checkpoints:
                 with suppress(OSError):  # somebody keeps files of their own here
                     self._folder.rmdir()
         if isinstance(error, StoppedError) and useful:
-            raise StoppedError(f"{error}. Go on with the same command and --resume") from None
+            raise StoppedError(f"{error}. Go on with the same command and --resume{self._or_else}") from None
 
     def _useful(self) -> bool:
         """Whether something is here to resume from; a log alone is not."""

@@ -220,6 +220,10 @@ class TrainingSettings(_Checked):
     evaluate_every: int = _option(3, "number of epochs between validations", low=1)  # averaged weights move slowly
     # a third of the epochs
     patience: int = _option(20, "number of validations without progress before stopping; 0 for never", low=0)
+    # any gain counts; `defaults` asks for more than noise
+    min_gain: float = _option(
+        0.0, "gain of the validation score that counts as progress for patience, in its standard errors", low=0
+    )
     # finding an order takes seconds; `defaults` asks for it where it pays
     node_order: Literal["given", "local"] = _option(
         "given", "order of nodes in memory during training: as given, or neighbours near each other (local)"

@@ -55,7 +55,7 @@ class TestFit:
         log = tmp_path / "model.checkpoint" / "state.jsonl"
         err = stopped("fit", links, *LONG, cwd=tmp_path, when=lambda: lines_in(log) >= 3)
         last = err.splitlines()[-1]
-        assert last.startswith("training was stopped in epoch ") and last.endswith("the same command and --resume")
+        assert last.startswith("training was stopped in epoch ") and "the same command and --resume" in last
         assert sorted(p.name for p in tmp_path.iterdir()) == ["links.csv", "model.checkpoint"]
         assert (tmp_path / "model.checkpoint" / "state.safetensors").exists()
 
@@ -79,6 +79,33 @@ class TestFit:
         stop_soon(model, graph, tmp_path / "m")
         assert "of another run" in refused("fit", links, *TINY, "--out", tmp_path / "m", "--resume")
         assert (tmp_path / "m.checkpoint" / "state.safetensors").exists(), "a refusal loses nothing"
+
+    def test_a_stopped_run_becomes_a_model(self, tmp_path: Path) -> None:
+        links = write_links(tmp_path / "links.csv")
+        command = ("fit", links, *LONG, "--out", "m")
+        log = tmp_path / "m.checkpoint" / "state.jsonl"
+        err = stopped(*command, cwd=tmp_path, when=lambda: lines_in(log) >= 3)
+        assert err.splitlines()[-1].endswith("and --resume, or save the best so far with --resume --finish")
+        whole = ("fit", links, *LONG, "--out", tmp_path / "m")
+        assert "add --resume" in refused(*whole, "--finish")
+        done = works(*whole, "--resume", "--finish")
+        assert "training   stopped after" in done.err and "are kept" in done.err
+        assert 3 <= len(LinkPredictor.load(tmp_path / "m").fitted_.history) < 60
+        assert not (tmp_path / "m.checkpoint").exists()
+        assert "there is nothing to resume" in refused(*whole, "--resume", "--finish")
+
+    def test_keep_best_saves_at_once(self, tmp_path: Path) -> None:
+        """Ctrl-C left a checkpoint and no model."""
+        links = write_links(tmp_path / "links.csv")
+        log = tmp_path / "m.checkpoint" / "state.jsonl"
+        process = start("fit", links, *LONG, "--out", "m", "--keep-best", cwd=tmp_path)
+        wait_until(lambda: lines_in(log) >= 3, process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert "saved the model in 'm'" in out and "are kept" in err
+        assert 3 <= len(LinkPredictor.load(tmp_path / "m").fitted_.history) < 60
+        assert not (tmp_path / "m.checkpoint").exists()
 
     def test_an_old_model_outlives_a_stopped_run(self, tmp_path: Path) -> None:
         links = write_links(tmp_path / "links.csv")

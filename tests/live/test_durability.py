@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 import torch
 
 from serving_tools import served, tiny_predictor, two_rings
-from yinyan import Graph
+from yinyan import Client, Graph
 from yinyan.errors import InputError, StoreError, YinYanError
 from yinyan.live import compaction, course, planning, refresh, renewal
 from yinyan.live.change_log import ChangeLog, log_path, verify_log
@@ -136,7 +137,36 @@ def test_the_answer_lists_nodes_whose_features_were_clipped(with_table: Path, tm
     shutil.copytree(with_table, tmp_path / "model")
     with served(tmp_path / "model") as client:
         made = [{"id": name, "features": {"age": age, "colour": "red"}} for name, age in (("x", 1e20), ("y", 0.0))]
-        assert client.post("/v1/nodes", json={"nodes": made}).json() == {"added": 2, "clipped": ["x"], "version": 1}
+        answer = client.post("/v1/nodes", json={"nodes": made}).json()
+        assert (answer["added"], answer["clipped"], answer["imputed"], answer["version"]) == (2, ["x"], [], 1)
+        assert answer["remarks"] == [
+            "features of 1 new node lie outside the range that training saw and were clipped to it: 'x'"
+        ]
+
+
+@pytest.mark.parametrize("name", ["with_table", "with_matrix"])
+def test_a_node_without_its_features_gets_the_mean_and_a_remark(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Where a model reads features, a node without them was refused."""
+    shutil.copytree(request.getfixturevalue(name), tmp_path / "model")
+    good = {"id": "y", "features": {"age": 0.0, "colour": "red"} if name == "with_table" else [0.0] * 5}
+    with served(tmp_path / "model") as service:
+        answer = service.post("/v1/nodes", json={"nodes": [{"id": "x", "neighbours": [3]}, good]}).json()
+        assert (answer["added"], answer["clipped"], answer["imputed"]) == (2, [], ["x"])
+        assert len(answer["remarks"]) == 1 and "'x' (pass their features" in answer["remarks"][0]
+        client = Client(str(service.base_url))
+        with pytest.warns(UserWarning, match="'z'"):
+            client.add_node("z", neighbours=[3])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            client.add_node("w", features=good["features"], neighbours=[3])
+        assert len(client.recommend("x", 3)) == 3
+        known = service.room.now.graph  # type: ignore[attr-defined]
+        grown = service.room.now.inputs.all_features()  # type: ignore[attr-defined]
+        np.testing.assert_allclose(grown[known.num_nodes], known.features.mean(axis=0), atol=1e-5)
+    with opened(tmp_path / "model") as room:  # and the same again from the change log
+        np.testing.assert_array_equal(room.now.inputs.all_features(), grown)
 
 
 @pytest.mark.parametrize(("name", "features", "message"), WRONG)

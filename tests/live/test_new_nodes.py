@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from contracts import distances, planted_graph, tiny
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph import Graph
+from yinyan.graph.features import SparseFeatures
 from yinyan.live.new_nodes import extend
 from yinyan.live.planning import planned
 from yinyan.live.renewal import LocalRenewal, WholeRenewal
@@ -271,8 +272,6 @@ def test_what_does_not_fit_is_refused(model: LinkPredictor, featureless: LinkPre
     row = np.ones((1, 6))
     with pytest.raises(InputError, match=r"need the shape \(1, 6\) \(got \(1, 5\)\)"):
         model.embed_new(None, np.ones((1, 5)), [(0, 3)])
-    with pytest.raises(InputError, match="this model reads 6 features: pass a row of them for each new node"):
-        model.embed_new(None, None, [(0, 3)])
     with pytest.raises(InputError, match="this model has no features: pass features=None"):
         featureless.embed_new(None, row, [(0, 3)])
     with pytest.raises(InputError, match=r"link 0, \(3, 4\), joins two known nodes: fit again"):
@@ -319,3 +318,18 @@ def test_a_new_node_gets_the_same_inputs_wherever_it_arrives() -> None:
             assert tables[0] is not None
             torch.testing.assert_close(tables[0][40], tables[0][[3, 4]].mean(0))
             assert not tables[0][42].any()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_new_node_without_features_gets_the_mean_of_each_column(sparse: bool) -> None:
+    """A model that reads features refused such a node."""
+    graph = with_features(sparse)
+    model = LinkPredictor(**tiny(encoder=FROM_FEATURES)).fit(graph)
+    dense = graph.features.to_dense() if isinstance(graph.features, SparseFeatures) else graph.features
+    mean = np.asarray(dense).mean(axis=0, keepdims=True)
+    with pytest.warns(UserWarning, match=r"2 new nodes without features got the mean .*: 'x', 'y' \(pass their"):
+        got = model.extended(["x", "y"], None, [("x", 3), ("y", 4)])
+    wanted = model.extended(["x", "y"], np.repeat(mean, 2, axis=0), [("x", 3), ("y", 4)])
+    np.testing.assert_allclose(got.embed(["x", "y"]), wanted.embed(["x", "y"]), atol=1e-5)
+    with pytest.warns(UserWarning, match="1 new node without features"):
+        assert model.embed_new(None, None, [(0, 3)]).shape == (1, got.embed("x").shape[0])

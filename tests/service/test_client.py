@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,8 @@ import pytest
 
 import yinyan
 from serving_tools import free_port, served
-from yinyan.errors import InputError, UnknownNodeError
+from yinyan.errors import InputError, ServiceError, UnknownNodeError
 from yinyan.service import sizes
-from yinyan.service.client import ServiceError
 from yinyan.service.keys import add_key
 from yinyan.service.options import Limits
 
@@ -25,11 +25,17 @@ def test_the_client_answers_as_the_predictor_does(mixed: Path) -> None:
         )
         found, wanted = client.recommend([7, "7"], 4), predictor.recommend([7, "7"], 4)
         assert (found.sources, found.targets) == (wanted.sources, wanted.targets)
+        chances = predictor.predict_proba(list(zip(found.sources, found.targets, strict=True)))
+        assert found.probabilities == pytest.approx(chances, rel=1e-5)
+        assert found.to_pandas()["probability"].tolist() == found[:4].probabilities.tolist() + (
+            found[4:].probabilities.tolist()
+        )
         assert client.recommend("007", 2, among=[110, 111], exclude_known=False).targets == (
             predictor.recommend("007", 2, among=[110, 111], exclude_known=False).targets
         )
         near, truly = client.similar([7, "7"], 3), predictor.similar([7, "7"], 3)
         assert (near.sources, near.targets) == (truly.sources, truly.targets)
+        assert near.probabilities is None  # a cosine is none
         np.testing.assert_allclose(client.embed([7]), predictor.embed([7]), rtol=1e-5)
         assert client.explain(7, "7").score == pytest.approx(predictor.explain(7, "7").score, abs=1e-5)
         assert [client.node(value)["id"] for value in (7, "7", "a/b", "ä?#", "")] == [7, "7", "a/b", "ä?#", ""]
@@ -56,17 +62,29 @@ def test_the_client_raises_the_librarys_errors(model: Path, tmp_path: Path) -> N
     with served(model, keys=str(tmp_path / "keys")) as service:
         with pytest.raises(ServiceError, match="API key") as refused:
             yinyan.Client(str(service.base_url)).model()
-        assert refused.value.status == 401
+        assert (refused.value.status, refused.value.title) == (401, "Unauthorized")
+        assert refused.value.cure.startswith("pass a key") and refused.value.cure in str(refused.value)
         client = yinyan.Client(str(service.base_url), key=key)
-        with pytest.raises(UnknownNodeError, match="node 'n0' is not in the graph"):
+        with pytest.raises(UnknownNodeError, match="node 'n0' is not in the graph") as unknown:
             client.score([("n0", "n01")])
-        with pytest.raises(InputError, match="k: "):
+        with pytest.raises(InputError, match="k: ") as invalid:
             client.recommend("n00", k=0)
+        for told, status, title in ((unknown, 404, "Not Found"), (invalid, 422, "Unprocessable")):
+            assert isinstance(told.value, ServiceError) and told.value.status == status
+            assert told.value.title.startswith(title) and told.value.cure and told.value.detail in str(told.value)
         with pytest.raises(ServiceError, match="already in the graph") as conflict:
             client.add_node("n00")
         assert conflict.value.status == 409
-    with pytest.raises(ServiceError, match="is 'yinyan serve' running"):
+    with pytest.raises(ServiceError, match="is 'yinyan serve' running") as silent:
         yinyan.Client(f"http://127.0.0.1:{free_port()}", timeout=1).model()
+    assert (silent.value.status, silent.value.title) == (0, "No answer")
+
+
+def test_an_error_of_the_service_is_public_and_survives_a_pickle() -> None:
+    assert yinyan.ServiceError is ServiceError and issubclass(ServiceError, yinyan.YinYanError)
+    error = pickle.loads(pickle.dumps(ServiceError("what", 503, title="Busy", cure="wait")))
+    assert (error.detail, error.status, error.title, error.cure) == ("what", 503, "Busy", "wait")
+    assert str(error) == "what (wait)" and str(ServiceError("what")) == "what"
 
 
 def test_the_client_sends_long_lists_in_parts(model: Path) -> None:

@@ -13,8 +13,10 @@ import pytest
 
 import yinyan
 from serving_tools import access_lines, served
-from yinyan.service.client import ServiceError
+from yinyan.errors import ServiceError, SettingsError, StoreError
 from yinyan.service.keys import add_key
+from yinyan.service.options import Options
+from yinyan.service.serving import serve
 
 _ODD = "/v1/nodes/%0D%0A%1B%5B31m%E2%80%A8%E2%80%A9%7F"
 
@@ -33,12 +35,12 @@ def shared(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[h
 def test_a_path_that_is_not_exactly_public_needs_a_key(model: Path, tmp_path: Path) -> None:
     """/metrics%0A and /openapi.json%0A answered without a key: `$` accepts a last newline."""
     key = add_key(tmp_path / "keys", "ann")
-    private = ["/metrics%0A", "/openapi.json%0A", "/metrics/", "/healthz%0A", "/%0A", "/docs", "/nowhere"]
+    private = ["/metrics%0A", "/openapi.json%0A", "/metrics/", "/healthz%0A", "/%0A", "/docs%0A", "/docs/", "/nowhere"]
     with served(model, keys=str(tmp_path / "keys")) as client:
         for path in private:
             assert client.get(path).status_code == 401, path
             assert client.get(path, headers={"X-API-Key": key}).status_code == 404, path
-        for path in ("/", "/healthz", "/readyz", "/assets/explorer.js"):
+        for path in ("/", "/docs", "/healthz", "/readyz", "/assets/explorer.js", "/assets/docs.js"):
             assert client.get(path).status_code == 200, path
 
 
@@ -166,3 +168,37 @@ def test_the_client_carries_its_key_to_no_other_address() -> None:
         with _web(Redirects) as address, pytest.raises(ServiceError, match=r"redirects to .* are not followed") as told:
             yinyan.Client(address, key="yy_secret").model()
     assert seen == [] and told.value.status == 302 and thief in str(told.value)
+
+
+def test_metrics_have_keys_of_their_own(model: Path, tmp_path: Path) -> None:
+    """Whoever read /metrics needed a key that also reads and changes the graph."""
+    ann, scraper = add_key(tmp_path / "keys", "ann"), add_key(tmp_path / "scrapers", "prometheus")
+
+    def status(client: httpx.Client, path: str, key: str | None = None) -> int:
+        return client.get(path, headers={} if key is None else {"X-API-Key": key}).status_code
+
+    with served(model, keys=str(tmp_path / "keys"), metrics_keys=str(tmp_path / "scrapers")) as client:
+        assert [status(client, "/metrics", key) for key in (None, "yy_wrong", scraper, ann)] == [401, 401, 200, 200]
+        assert [status(client, "/v1/model", key) for key in (None, scraper, ann)] == [401, 401, 200]
+        assert [status(client, path, scraper) for path in ("/metrics/", "/metrics%0A", "/openapi.json")] == [401] * 3
+    assert [line["key"] for line in access_lines(model)[:4]] == [None, None, "prometheus", "ann"]
+    with served(model, metrics_keys=str(tmp_path / "scrapers")) as client:  # and no other keys
+        assert [status(client, "/metrics", key) for key in (None, ann, scraper)] == [401, 401, 200]
+        assert status(client, "/v1/model") == 200
+        assert client.get("/metrics", headers={"X-API-Key": scraper, "Host": "evil.example"}).status_code == 403
+
+
+def test_metrics_may_need_no_key(model: Path, tmp_path: Path) -> None:
+    add_key(tmp_path / "keys", "ann")
+    for is_open, wanted in ((False, 401), (True, 200)):
+        with served(model, keys=str(tmp_path / "keys"), metrics_open=is_open) as client:
+            assert client.get("/metrics").status_code == wanted
+            assert client.get("/metrics%0A").status_code == client.get("/v1/model").status_code == 401
+
+
+def test_contradictory_wishes_about_metrics_are_refused(model: Path, tmp_path: Path) -> None:
+    add_key(tmp_path / "scrapers", "prometheus")
+    with pytest.raises(SettingsError, match="--metrics-open and --metrics-keys exclude each other"):
+        serve(Options(model, metrics_keys=tmp_path / "scrapers", metrics_open=True))
+    with pytest.raises(StoreError, match="cannot be read"):
+        serve(Options(model, metrics_keys=tmp_path / "none"))

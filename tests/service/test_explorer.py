@@ -47,6 +47,10 @@ CASES = (
     "read only",
     "accessible, light",
     "accessible, dark",
+    "api page",
+    "api page, dark",
+    "api page, phone",
+    "api page, with a key",
     "another origin",
 )
 OF_A_REPORT = ("report, light", "report, dark", "report, phone", "report, printed")
@@ -97,7 +101,8 @@ class TestShipped:
 
     def test_is_small(self) -> None:
         files = shipped(STATIC)
-        assert {"index.html", "assets/explorer.js", "assets/explorer.css", "assets/licences.txt"} <= set(files)
+        named = {"index.html", "assets/explorer.js", "assets/explorer.css", "assets/licences.txt"}
+        assert named | {"docs.html", "assets/docs.js", "assets/docs.css"} <= set(files)
         assert sum(len(gzip.compress(data)) for data in files.values()) < 100_000
 
     def test_asks_no_other_host(self) -> None:
@@ -107,13 +112,15 @@ class TestShipped:
             hosts = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"'`]*", data.decode()))
             assert hosts <= {"http://www.w3.org/2000/svg"}, name  # a name space, which nobody asks for
 
-    def test_runs_under_a_strict_policy(self) -> None:
-        page = (STATIC / "index.html").read_text(encoding="utf-8")
+    @pytest.mark.parametrize("name", ["index.html", "docs.html"])
+    def test_runs_under_a_strict_policy(self, name: str) -> None:
+        page = (STATIC / name).read_text(encoding="utf-8")
         assert 'Content-Security-Policy" content="default-src \'self\'"' in page
         assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?![^>]*\ssrc=)", page)
         addresses = re.findall(r"(?:src|href)=\"([^\"#]+)", page)
         assert addresses, "the page names its files"
-        assert all((STATIC / address.split("?")[0]).is_file() for address in addresses)
+        files = [address.split("?")[0] for address in addresses if address not in ("./", "docs")]  # and two pages
+        assert all((STATIC / file).is_file() for file in files)
 
     def test_is_what_its_source_gives(self, node: str, tmp_path: Path) -> None:
         run_node(node, "build.mjs", "--out", tmp_path)

@@ -143,7 +143,7 @@ def test_trackers_get_figures_and_a_step() -> None:
     fitted = fit(hooks=hooks)
     assert [step for _, step in first] == second == [1, 2, 3, 4]
     for (figures, _), record in zip(first, fitted.history, strict=True):
-        assert set(figures) == {"loss", "learning_rate", "hits", "mrr", "auc", "repulsion", "score"}
+        assert set(figures) == {"loss", "learning_rate", "hits", "mrr", "auc", "repulsion", "score", "noise"}
         assert all(isinstance(value, float) for value in figures.values())
         assert figures["loss"] == record.loss
         assert figures["auc"] == record.auc
@@ -230,3 +230,49 @@ def test_nodes_may_stand_in_another_order_while_training(sides: str | None) -> N
         moved.settings, moved.seed,
     )  # fmt: skip
     assert torch.equal(again, moved.embeddings)
+
+
+class TestKeepingTheBest:
+    def test_a_stopped_run_keeps_the_best_so_far(self, tmp_path: Path) -> None:
+        """Ctrl-C after hours left a checkpoint and no model."""
+        said: list[str] = []
+        file = tmp_path / "run.safetensors"
+        stopped = {"should_stop": stop_after(9), "checkpoint": file}
+        kept = fit(hooks=Hooks(keep_best=True, tell=said.append, **stopped))
+        assert 1 <= len(kept.history) < 4
+        assert said[-1] == (
+            f"training: stopped after {len(kept.history)} epoch{'s' * (len(kept.history) > 1)} of 4: "
+            f"the weights of epoch {kept.best_epoch} are kept"
+        )
+        with pytest.raises(StoppedError):
+            fit(hooks=Hooks(should_stop=stop_after(9), checkpoint=file))
+        finished = fit(hooks=Hooks(checkpoint=file, resume=True, finish=True))  # the same from its checkpoint
+        assert torch.equal(finished.embeddings, kept.embeddings)
+        assert finished.history == kept.history and finished.best_epoch == kept.best_epoch
+
+    def test_even_before_the_first_validation(self) -> None:
+        said: list[str] = []
+        kept = fit(hooks=Hooks(keep_best=True, should_stop=lambda: True, tell=said.append))
+        assert (len(kept.history), kept.best_epoch) == (1, 0)
+        assert said[-1] == "training: stopped after 0 epochs of 4: the present weights are kept"
+        assert np.isfinite(kept.embeddings.numpy()).all()
+
+    def test_a_run_that_nobody_stops_is_as_ever(self, straight: Fitted) -> None:
+        assert torch.equal(fit(hooks=Hooks(keep_best=True)).embeddings, straight.embeddings)
+
+
+def test_a_run_that_stops_by_itself_says_why() -> None:
+    said: list[str] = []
+    still = {"epochs": 20, "batch_size": 30, "learning_rate": 1e-9, "patience": 3, "min_gain": 0.5}
+    fitted = fit(hooks=Hooks(tell=said.append), training=still)
+    assert len(fitted.history) == 4
+    assert said[-1].startswith("training: stopped after 4 epochs: 3 validations in a row brought no more than noise")
+
+
+def test_steps_and_the_forecast_are_reported() -> None:
+    done: list[float] = []
+    seconds: list[float] = []
+    fit(hooks=Hooks(on_step=done.append, on_forecast=seconds.append))
+    assert done == sorted(done) and done[-1] == 4.0
+    assert len(done) > 4 and 0 < done[0] < 1
+    assert len(seconds) == 1 and seconds[0] > 0

@@ -25,7 +25,7 @@ from yinyan.sampling import KnownPairs
 from yinyan.settings import DecoderSettings, EncoderSettings, TrainingSettings
 from yinyan.splits import random_split
 from yinyan.training.data import TrainingData, draw_loss_negatives, training_data
-from yinyan.training.loop import TrainingState, build_optimizer, learning_rate, selection_score, train
+from yinyan.training.loop import TrainingState, build_optimizer, learning_rate, selection_score, settle, train
 
 CPU = torch.device("cpu")
 NODES = 60
@@ -411,6 +411,38 @@ class TestBest:
     def test_patience_counts_validations(self, data: TrainingData) -> None:
         _, state = run(data, patience=2, evaluate_every=3, learning_rate=1e-12, weight_decay=0.0, epochs=30)
         assert state.epoch == state.best_epoch + 6
+
+    def test_gains_within_the_noise_are_no_progress(self, data: TrainingData) -> None:
+        """A converged run went on, as long as its score crept up by less than validation can measure."""
+        slow = {"learning_rate": 2e-4, "weight_decay": 0.0, "epochs": 30, "patience": 3, "schedule": "constant"}
+        every, some = (run(data, min_gain=gain, **slow)[1] for gain in (0.0, 2.0))
+        assert some.epoch < every.epoch
+        assert some.best_score == max(record.score or 0 for record in some.history)  # and the best is kept all the same
+        first = some.history[0]
+        assert first.noise == pytest.approx(np.sqrt(first.hits * (1 - first.hits) / len(data.valid_links)))
+        assert all(r.score <= first.score + 2 * r.noise for r in some.history[1:])  # type: ignore[operator]
+
+    def test_a_run_that_is_nearly_done_is_not_cut_short(self, data: TrainingData) -> None:
+        still = {"learning_rate": 1e-12, "weight_decay": 0.0, "epochs": 20, "patience": 18}
+        assert run(data, min_gain=0.0, **still)[1].epoch == 19
+        assert run(data, min_gain=0.5, **still)[1].epoch == 20
+        assert run(data, min_gain=0.5, **{**still, "patience": 17})[1].epoch == 18  # nine tenths are not yet nearly all
+
+    @pytest.mark.parametrize("keep", ["best", "last"])
+    def test_a_run_can_be_ended_where_it_stands(self, data: TrainingData, keep: str) -> None:
+        model, chosen, streams = build(), settings(keep=keep, epochs=20, averaging=0.9), Streams(5, CPU)
+        state = train(model, data, chosen, streams, on_step=lambda now: now.epoch < 4)
+        assert not state.finished and len(state.history) == 4
+        live = weights(model)
+        settle(model, data, chosen, streams, state)
+        wanted = state.best_weights if keep == "best" else {**live, **state.average}
+        assert state.finished and same(weights(model), wanted)
+
+    def test_a_run_that_was_never_validated_can_be_ended_too(self, data: TrainingData) -> None:
+        model, chosen, streams = build(), settings(), Streams(5, CPU)
+        state = train(model, data, chosen, streams, on_step=lambda now: False)
+        settle(model, data, chosen, streams, state)
+        assert (state.best_epoch, len(state.history), state.best_score) == (0, 1, state.history[0].score)
 
     def test_no_patience_never_stops(self, data: TrainingData) -> None:
         _, state = run(data, patience=0, learning_rate=1e-12, weight_decay=0.0, epochs=8)

@@ -3,6 +3,7 @@
 import type * as contract from "./contract";
 import { parseExact, stringifyExact } from "./exact_json";
 import { kindOf, type Id } from "./ids";
+import type { Document } from "./openapi";
 
 export type Pair = readonly [Id, Id];
 
@@ -53,15 +54,19 @@ async function ask<T>(method: string, path: string, body?: unknown, signal?: Abo
   return parseExact(await response.text()) as T;
 }
 
-async function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+function send(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Response> {
+  return sendText(method, path, body === undefined ? undefined : stringifyExact(body), signal);
+}
+
+/** A request with a body that is text already, and its answer, whatever it is. */
+export async function sendText(method: string, path: string, body?: string, signal?: AbortSignal): Promise<Response> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (seen > 0) headers[VERSION] = String(seen);
   const key = apiKey.read();
   if (key !== null) headers["Authorization"] = `Bearer ${key}`;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   try {
-    const sent = body === undefined ? null : stringifyExact(body);
-    return await fetch(path, { method, headers, body: sent, signal: signal ?? null });
+    return await fetch(path, { method, headers, body: body ?? null, signal: signal ?? null });
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
     throw new Problem(0, "No answer", "The service does not answer. Is it running, and can this page reach it?");
@@ -73,6 +78,7 @@ function withKind(path: string, id: Id, more = ""): string {
 }
 
 export const api = {
+  openapi: (): Promise<Document> => ask("GET", "openapi.json"),
   search: (query: string, limit: number, signal?: AbortSignal): Promise<{ nodes: contract.NodeInfo[] }> =>
     ask("GET", `v1/nodes?query=${encodeURIComponent(query)}&limit=${limit}`, undefined, signal),
   node: (id: Id, limit: number, offset: number, signal?: AbortSignal): Promise<contract.NodeDetail> =>

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -36,15 +37,23 @@ def fit(
     *,
     out: Annotated[Path, typer.Option(help="directory for the model")] = Path("model"),
     calibration: Annotated[str, typer.Option(help="calibration method: platt or isotonic")] = "platt",
+    keep_best: Annotated[
+        bool, typer.Option("--keep-best", help="Ctrl-C ends the training and saves the best model so far")
+    ] = False,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="with --resume: save the best model of a stopped run, train no more")
+    ] = False,
     run: Run,
     table: TableOptions,
 ) -> None:
     """Train a model on a table of edges and save it."""
+    if finish and not run.resume:
+        raise InputError("--finish saves what a stopped run has reached: add --resume")
     common.check_outputs(out, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run, calibration)
     graph = common.read_graph(edges, table, progress)
-    common.run_fit(model, graph, out, progress, resume=run.resume)
+    common.run_fit(model, graph, out, progress, resume=run.resume, keep_best=keep_best, finish=finish)
     if run.report:
         from yinyan.reporting.report import fit_report
 
@@ -103,6 +112,7 @@ def recommend(
     exact: flags.Exact = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -120,7 +130,7 @@ def recommend(
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
     check_rows_file(out)
-    predictor = common.load(model, device, labels, no_labels=no_labels)
+    predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     graph, progress = predictor.graph_, show_progress(quiet=quiet)
     if where is not None:
         check_condition(graph, where)
@@ -153,13 +163,14 @@ def similar(
     no_labels: flags.NoLabels = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
 ) -> None:
     """List the nodes nearest in the embedding space, by cosine."""
     from yinyan.cli.bulk import check_rows_file
 
     check_rows_file(out)
-    predictor = common.load(model, device, labels, no_labels=no_labels)
+    predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     found = predictor.similar([predictor.graph_.parse(text) for text in nodes], k)
     common.show_links(found, out, as_json=as_json, empty="no similar nodes: there is no other node")
 
@@ -178,6 +189,7 @@ def score(
     no_labels: flags.NoLabels = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
 ) -> None:
     """Score pairs of nodes."""
@@ -187,7 +199,7 @@ def score(
     from yinyan.results import id_column
 
     check_rows_file(out)
-    predictor = common.load(model, device, labels, no_labels=no_labels)
+    predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     graph = predictor.graph_
     rows = pairs_of(
         graph, pairs, source, target, header=not no_header, skip_unknown=skip_unknown,
@@ -224,10 +236,11 @@ def explain(
     labels: flags.Labels = None,
     no_labels: flags.NoLabels = False,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
 ) -> None:
     """Show how much each neighbour changed the score of a pair."""
-    predictor = common.load(model, device, labels, no_labels=no_labels)
+    predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     explanation = predictor.explain(*map(predictor.graph_.parse, (source, target)))
     common.print_json(explanation.to_dict()) if as_json else typer.echo(repr(explanation))
 
@@ -313,13 +326,27 @@ def _root(
     """Link prediction: which links are missing, and how sure are you?"""
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """A warning in one line, without the place in the code."""
+    typer.echo(f"warning: {message}", err=True)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; errors that a user can act on become one line and a non-zero exit."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # an id that the terminal cannot show is no reason to fail
     try:
-        app(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            app(arguments)
     except StoppedError as stopped:
         typer.echo(str(stopped), err=True)
         sys.exit(130)

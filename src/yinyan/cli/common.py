@@ -7,6 +7,7 @@ import hashlib
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,23 +20,23 @@ from yinyan.cli.flags import Run, check_labels
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import write_text
 from yinyan.graph.table_options import TableOptions
-from yinyan.progress import Checkpoints, JsonLines, Progress, interruptible, make_folder
+from yinyan.progress import Checkpoints, JsonLines, Progress, aligned, interruptible, make_folder
 from yinyan.settings import Settings, read_settings
 from yinyan.text import counted, text_table
+from yinyan.threads import use_threads
 
 if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     import pyarrow as pa
 
     from yinyan.evaluation import Evaluation, Ranking
     from yinyan.graph import Graph
-    from yinyan.model.fitted import EpochRecord, Fitted
+    from yinyan.model.fitted import Fitted
     from yinyan.predictor import LinkPredictor
     from yinyan.results import Recommendations
     from yinyan.retrieval.index import Index
     from yinyan.training.hooks import Hooks
 
 _NUMBERS = ("score", "rank", "probability")  # columns that stand on the right
-_TOPICS = ("graph", "columns", "model", "training", "memory", "time")
 
 __all__ = [
     "Plan",
@@ -116,14 +117,6 @@ def show_graph(graph: Graph, progress: Progress) -> None:
         progress.note(aligned(note))
 
 
-def aligned(note: str) -> str:
-    """'model: three steps' with the topic in a column of its own; other notes are of the topic 'note'."""
-    topic, colon, text = note.partition(": ")
-    if not colon or topic not in _TOPICS:
-        topic, text = "note", note
-    return f"{topic:<10} {text}"
-
-
 def predictor(run: Run, calibration: str = "platt") -> LinkPredictor:
     """An unfitted predictor; flags win over the file, and a wrong value is refused before any table is read."""
     from yinyan.model.tensors import pick_device
@@ -134,20 +127,43 @@ def predictor(run: Run, calibration: str = "platt") -> LinkPredictor:
         chosen[group] = {**chosen.get(group, {}), **values}
     Settings().updated(chosen)
     pick_device(run.device)
-    return LinkPredictor(**chosen, calibration=calibration, seed=run.seed, device=run.device)  # type: ignore[arg-type]
+    use_threads(run.threads)  # for the methods beside ours too
+    fixed = {"calibration": calibration, "seed": run.seed, "device": run.device, "threads": run.threads}
+    return LinkPredictor(**chosen, **fixed)  # type: ignore[arg-type]
 
 
-def run_fit(model: LinkPredictor, graph: Graph, out: Path, progress: Progress, *, resume: bool) -> None:
-    """Fit and save; Ctrl-C leaves a checkpoint that --resume goes on from."""
+def run_fit(
+    model: LinkPredictor,
+    graph: Graph,
+    out: Path,
+    progress: Progress,
+    *,
+    resume: bool,
+    keep_best: bool = False,
+    finish: bool = False,
+) -> None:
+    """Fit and save; Ctrl-C leaves a checkpoint that --resume goes on from, or, to `keep_best`, ends the training.
+
+    `finish` saves what a stopped run has reached.
+    """
+    from yinyan.model.quality import WEAK, weakness
+
     folder, what = _state_of(out)
-    checkpoints = Checkpoints(folder, resume=resume, say=progress.note, what=what)
+    offer = ", or save the best so far with --resume --finish"
+    checkpoints = Checkpoints(folder, resume=resume, say=progress.note, what=what, or_else=offer)
     with checkpoints, interruptible(progress.note) as should_stop:
         hooks = _hooks(progress, "epoch", should_stop, folder / "state.safetensors", resume=resume)
-        try:
-            model.fit(graph, hooks=hooks)
-        finally:
-            progress.finish()
-        model.save(out)
+        if finish and not (folder / "state.safetensors").exists():
+            raise StoreError(f"there is nothing to finish: no training state in '{folder}' (leave out --finish)")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=WEAK)  # said below, unless --quiet
+            try:
+                model.fit(graph, hooks=replace(hooks, keep_best=keep_best, finish=finish))
+            finally:
+                progress.finish()
+            model.save(out)
+    if (wrong := weakness(model.fitted_.metrics)) is not None:
+        progress.note(f"warning: {wrong}")
     spread = model.fitted_.metrics.get("score_spread")
     if spread is not None:
         progress.note(
@@ -173,7 +189,7 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
         plan.protocol,
         plan.peers,
         repr(plan.ranking),
-        repr(model.get_params(deep=False) | {"seed": None}),
+        repr(model.get_params(deep=False) | {"seed": None, "threads": None}),
     )
     digest = hashlib.blake2b(repr(marks).encode(), digest_size=8).hexdigest()
     results: list[SeedResult] = []
@@ -268,12 +284,14 @@ def deliver(table: pa.Table, out: Path, *, as_json: bool) -> None:
     _say_written(table.num_rows, out, as_json=as_json)
 
 
-def load(path: Path, device: str, labels: Path | None = None, *, no_labels: bool = False) -> LinkPredictor:
+def load(
+    path: Path, device: str, labels: Path | None = None, *, threads: int | None = None, no_labels: bool = False
+) -> LinkPredictor:
     """A saved model, with its own labels, those of a table, or none."""
     from yinyan.predictor import LinkPredictor
 
     check_labels(labels, no_labels=no_labels)
-    model = LinkPredictor.load(path, device=device)
+    model = LinkPredictor.load(path, device=device, threads=threads)
     if labels is not None or no_labels:
         model.fitted_ = replace(model.fitted_, graph=model.graph_.with_attributes(labels))
     return model
@@ -363,16 +381,12 @@ def _hooks(
     resume: bool,
     tell: Callable[[str], None] | None = None,
 ) -> Hooks:
-    from yinyan.training.hooks import Hooks
+    from yinyan.training.showing import progress_hooks
 
-    def on_epoch(record: EpochRecord) -> None:
-        hits = "" if record.hits is None else f"   valid hits@10% {record.hits:.3f}   auc {record.auc:.3f}"
-        progress.advance(record.epoch, f"loss {record.loss:.3f}{hits}")
-
-    return Hooks(
-        tell=tell or (lambda text: progress.note(aligned(text))),
-        on_start=lambda epochs, done: progress.start(title, epochs, done),
-        on_epoch=on_epoch,
+    shown = progress_hooks(progress, title)
+    return replace(
+        shown,
+        tell=tell or shown.tell,
         should_stop=should_stop,
         checkpoint=state,
         resume=resume,

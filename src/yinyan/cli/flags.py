@@ -30,6 +30,7 @@ __all__ = [
     "Run",
     "Seed",
     "SkipUnknown",
+    "Threads",
     "Where",
     "check_labels",
     "old_flag",
@@ -45,6 +46,7 @@ Edges = Annotated[
 Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]
 Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
+Threads = Annotated[int | None, typer.Option(help="number of threads (default: YINYAN_THREADS, else all cores)", min=1)]
 RowsFile = Annotated[
     Path | None, typer.Option(help=".csv, .parquet, .jsonl or .xlsx file for the rows (default: print them)")
 ]
@@ -71,6 +73,7 @@ class Run:
     settings: Annotated[Path | None, typer.Option(help="TOML file of settings; --set overrides it")] = None
     seed: Seed = 0
     device: Device = "auto"
+    threads: Threads = None
     report: Annotated[Path | None, typer.Option(help="HTML file for a report (default: no report)")] = None
     as_json: AsJson = False
     quiet: Quiet = False

@@ -29,6 +29,7 @@ def index(
         typer.Option("-k", help="links per node that recall is measured for, beside 1, 10, 20, 50, 100"),
     ] = 100,
     seed: flags.Seed = 0,
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -36,7 +37,7 @@ def index(
     if kind not in ("auto", "exact", "mips", "flashlight"):
         raise InputError(f"--kind needs to be auto, exact, mips or flashlight (got {kind!r})")
     progress = show_progress(quiet=quiet)
-    made = common.load(model, "cpu").index(
+    made = common.load(model, "cpu", threads=threads).index(
         kind,  # type: ignore[arg-type]
         recall=recall,
         milliseconds=milliseconds,
@@ -60,6 +61,7 @@ def best_links(
     exact: flags.Exact = False,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
+    threads: flags.Threads = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
@@ -72,7 +74,7 @@ def best_links(
 
     searching.check_flags(by_index=by_index, exact=exact)
     check_rows_file(out)
-    predictor = common.load(model, device, labels, no_labels=no_labels)
+    predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     progress = show_progress(quiet=quiet)
     if where is not None:
         check_condition(predictor.graph_, where)

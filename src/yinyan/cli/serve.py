@@ -37,9 +37,16 @@ def serve(
     ),
     port: Annotated[int, typer.Option(help="port to listen on", min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(help="number of processes", min=1)] = 1,
+    threads: Annotated[
+        int | None, typer.Option(help="number of threads per query (default: the cores shared among queries)", min=1)
+    ] = None,
     api_keys: Annotated[
         Path | None, typer.Option(help="file of hashed API keys, made by yinyan keys (default: no keys)")
     ] = None,
+    metrics_keys: Annotated[
+        Path | None, typer.Option(help="file of hashed keys that open /metrics alone (default: API keys open it)")
+    ] = None,
+    metrics_open: Annotated[bool, typer.Option("--metrics-open", help="answer /metrics without a key")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="refuse changes of the graph")] = False,
     log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
     carry_over: Annotated[
@@ -79,7 +86,10 @@ def serve(
         host=host,
         port=port,
         workers=workers,
+        threads=threads,
         keys=api_keys,
+        metrics_keys=metrics_keys,
+        metrics_open=metrics_open,
         read_only=read_only,
         log=log,
         carry_over=carry_over,
@@ -101,6 +111,7 @@ def serve_demo(
     *,
     port: Annotated[int, typer.Option(help="port to listen on", min=0, max=65535)] = 8000,
     folder: Annotated[Path, typer.Option(help="folder for the model")] = Path("yinyan-demo"),
+    threads: flags.Threads = None,
     quiet: flags.Quiet = False,
 ) -> None:
     """Train a model of Cora, unless there is one, and show it in the explorer."""
@@ -112,13 +123,13 @@ def serve_demo(
     if not (model / "manifest.json").exists():
         progress = show_progress(quiet=quiet)
         make_folder(folder, folder)
-        common.run_fit(common.predictor(flags.Run()), bundled_cora(), model, progress, resume=False)
+        common.run_fit(common.predictor(flags.Run(threads=threads)), bundled_cora(), model, progress, resume=False)
     write_parquet(cora_subjects(), labels)
     address = f"http://127.0.0.1:{port}"
     typer.echo(f"the explorer is at {address} (Ctrl-C ends it)")
     if sys.platform in ("darwin", "win32") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         threading.Timer(3.0, webbrowser.open, [address]).start()
-    run(Options(model, port=port, labels=labels, access_log=Path(os.devnull)))
+    run(Options(model, port=port, threads=threads, labels=labels, access_log=Path(os.devnull)))
 
 
 def _service() -> tuple[Any, Any, Any]:

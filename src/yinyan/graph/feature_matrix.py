@@ -16,6 +16,7 @@ __all__ = [
     "SparseFeatures",
     "as_numpy",
     "clipped_features",
+    "column_means",
     "column_range",
     "features_from_matrix",
     "is_sparse",
@@ -186,6 +187,15 @@ def column_range(features: Features) -> tuple[npt.NDArray[np.float32], npt.NDArr
     np.minimum.at(low, features.indices, features.values)
     np.maximum.at(high, features.indices, features.values)
     return low, high
+
+
+def column_means(features: Features) -> npt.NDArray[np.float32]:
+    """(c,) the mean of each column."""
+    if isinstance(features, SparseFeatures):
+        sums = np.bincount(features.indices, weights=features.values, minlength=features.num_columns)
+    else:
+        sums = features.sum(axis=0, dtype=np.float64)
+    return np.asarray(sums / max(1, features.shape[0]), dtype=np.float32)
 
 
 def clipped_features(

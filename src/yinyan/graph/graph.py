@@ -14,7 +14,7 @@ from yinyan.deprecation import by_keyword
 from yinyan.errors import InputError
 from yinyan.graph.attributes import Attributes
 from yinyan.graph.column_report import ColumnReport
-from yinyan.graph.feature_matrix import column_range, refuse_not_finite
+from yinyan.graph.feature_matrix import column_means, column_range, refuse_not_finite
 from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Id, Ids
 from yinyan.graph.labels import LabelFinder, rows_by_name, rows_of_texts
@@ -523,6 +523,11 @@ class Graph:
     def feature_range(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]] | None:
         """The least and the largest value of each feature; None where there are none."""
         return None if self.features is None or not self.num_nodes else column_range(self.features)
+
+    @cached_property
+    def feature_means(self) -> npt.NDArray[np.float32] | None:
+        """The mean of each feature; None where there are none."""
+        return None if self.features is None else column_means(self.features)
 
     @cached_property
     def adjacency(self) -> Adjacency:

@@ -39,6 +39,7 @@ class Made(NamedTuple):
     num: int
     version: int
     clipped: tuple[Id, ...] = ()  # new nodes whose features were outside the range that training saw
+    imputed: tuple[Id, ...] = ()  # new nodes without features, which got the mean of each column
 
 
 @dataclass
@@ -240,7 +241,8 @@ class Keeper:
                         version = self._log.append(job.change)
                         draft.take(effect)
                     clipped = tuple(node.id for node in effect.nodes if node.clipped)
-                    made.append((job, Made(effect.num, version, clipped)))
+                    imputed = tuple(node.id for node in effect.nodes if node.imputed)
+                    made.append((job, Made(effect.num, version, clipped, imputed)))
                 is_computed = True
                 step = course.computed(draft, version, self._refresher.limit(self.now))
         except BaseException:

@@ -27,7 +27,17 @@ from yinyan.randomness import Streams
 from yinyan.retrieval.growing import GrowingList, GrowingRows
 from yinyan.text import counted, listed
 
-__all__ = ["Extension", "Inputs", "NewFeatures", "batches", "extend", "new_features", "new_table_rows", "with_table"]
+__all__ = [
+    "Extension",
+    "Inputs",
+    "NewFeatures",
+    "batches",
+    "extend",
+    "feature_remarks",
+    "new_features",
+    "new_table_rows",
+    "with_table",
+]
 
 Id = int | str
 Rows = NDArray[np.int64]
@@ -140,13 +150,10 @@ def extend(fitted: Fitted, features: Any, links: Sequence[tuple[Id, Id]], ids: S
     names = list(ids) if ids is not None else _free_names(fitted.graph, count)
     near = [ends[(ends == row).any(axis=1)].ravel() for row in range(n, n + count)]
     given = new_features(fitted.graph, features, count)
-    if given is not None and given.outside.any():
+    if given is not None:
         outside = [names[place] for place in np.flatnonzero(given.outside).tolist()]
-        warnings.warn(
-            f"features of {counted(len(outside), 'new node')} lie outside the range that training saw and were clipped "
-            f"to it: {listed(outside, 3)}",
-            stacklevel=3,
-        )
+        for remark in feature_remarks(outside, names if given.imputed else ()):
+            warnings.warn(remark, stacklevel=3)
     inputs = Inputs.of(fitted).with_nodes(fitted, [] if given is None else [given.values], near)
     growth = _grow(fitted, inputs.all_features(), ends, names)
     order = torch.from_numpy(growth.order)
@@ -208,27 +215,44 @@ class NewFeatures(NamedTuple):
 
     values: Features
     outside: NDArray[np.bool_]  # (rows,) which had to be clipped
+    imputed: bool = False  # whether all rows are the mean of each column, since none were given
 
     def row(self, place: int) -> NewFeatures:
         """Those of one node."""
         values, here = self.values, slice(place, place + 1)
-        return NewFeatures(
-            values.take([place]) if isinstance(values, SparseFeatures) else values[here], self.outside[here]
+        row = values.take([place]) if isinstance(values, SparseFeatures) else values[here]
+        return NewFeatures(row, self.outside[here], self.imputed)
+
+
+def feature_remarks(clipped: Sequence[Id], imputed: Sequence[Id]) -> list[str]:
+    """What a caller should know of the features of new nodes: those that were clipped, and those that were made up."""
+    remarks = []
+    if clipped:
+        remarks.append(
+            f"features of {counted(len(clipped), 'new node')} lie outside the range that training saw and were clipped "
+            f"to it: {listed(clipped, 3)}"
         )
+    if imputed:
+        remarks.append(
+            f"{counted(len(imputed), 'new node')} without features got the mean of each feature column: "
+            f"{listed(imputed, 3)} (pass their features for better answers)"
+        )
+    return remarks
 
 
 def new_features(graph: Graph, features: Any, count: int) -> NewFeatures | None:
     """The rows of the new nodes in the form of the graph's own, each value clipped to the range of its column.
 
-    A finite value may still be so large that embeddings overflow: no node of the model had one like it.
+    A finite value may still be so large that embeddings overflow: no node of the model had one like it. Without
+    features, a node of a graph that has them gets the mean of each column.
     """
-    if graph.features is None:
+    means = graph.feature_means
+    if graph.features is None or means is None:
         if features is not None:
             raise InputError("this model has no features: pass features=None for new nodes")
         return None
     if features is None:
-        width = graph.features.shape[1]
-        raise InputError(f"this model reads {width:,} features: pass a row of them for each new node")
+        return NewFeatures(np.tile(means, (count, 1)), np.zeros(count, bool), imputed=True)
     if graph.feature_encoder is not None and (isinstance(features, Mapping) or hasattr(features, "__arrow_c_stream__")):
         try:
             table = read_table(features)

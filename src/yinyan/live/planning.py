@@ -200,8 +200,10 @@ class Draft:
                 skipped.append(str(error))
                 continue
             rows[row] = None
-        clipped = features is not None and bool(features.outside[0])
-        return NewNode(None if features is None else features.values, tuple(rows), value, node.get("label"), clipped)
+        if features is None:
+            return NewNode(None, tuple(rows), value, node.get("label"))
+        clipped = bool(features.outside[0])
+        return NewNode(features.values, tuple(rows), value, node.get("label"), clipped, features.imputed)
 
     def _node_features(self, node: Mapping[str, Any]) -> NewFeatures | None:
         found = self._features.get(id(node))

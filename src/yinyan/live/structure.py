@@ -36,6 +36,7 @@ class NewNode(NamedTuple):
     id: Id = ""
     label: str | None = None
     clipped: bool = False  # whether features were outside the range that training saw
+    imputed: bool = False  # whether features are the mean of each column, since none were given
 
 
 class Effect(NamedTuple):

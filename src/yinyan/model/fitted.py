@@ -46,6 +46,7 @@ class EpochRecord:
     auc: float | None = None
     repulsion: float | None = None
     score: float | None = None  # what the choice of the best epoch goes by
+    noise: float | None = None  # standard error of `score` over the validation edges
 
 
 @dataclass(frozen=True, eq=False)

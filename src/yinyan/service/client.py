@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.deprecation import renamed_keyword
-from yinyan.errors import InputError, UnknownNodeError, YinYanError
+from yinyan.errors import InputError, ServiceError, UnknownNodeError
 from yinyan.graph.pair_tables import is_frame, pairs_from_frame
 from yinyan.results import Contribution, Explanation, Id, Recommendations
 from yinyan.service.sizes import BODY_BYTES, NODES, PAIRS, RECOMMEND_NODES
@@ -33,20 +35,39 @@ class _NoRedirects(HTTPRedirectHandler):
         """Never."""
 
 
-class ServiceError(YinYanError):
-    """The service refused, or cannot be reached; `status` is the HTTP status, 0 if there was no answer."""
+class _NodeNotFoundError(ServiceError, UnknownNodeError):
+    """The service says that a node is not in the graph."""
 
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
+
+class _InvalidRequestError(ServiceError, InputError):
+    """A request that cannot be answered as it is."""
+
+
+_KINDS: dict[int, type[ServiceError]] = {404: _NodeNotFoundError, 413: _InvalidRequestError, 422: _InvalidRequestError}
+
+_CURES = {
+    0: "is 'yinyan serve' running there?",
+    401: "pass a key that 'yinyan keys' printed: Client(address, key=…)",
+    403: "use a local name such as 127.0.0.1, or start the service with --api-keys",
+    404: "Client.search finds ids",
+    408: "send less at a time",
+    409: "nothing was changed: correct the request",
+    412: "set the client's 'version' to 0 to read the present state",
+    413: "send less at a time",
+    422: "correct the request: /docs of the service shows its form",
+    500: "see the log of the service",
+    503: "ask again in a few seconds",
+    504: "ask for less at a time, or start the service with a larger --seconds",
+}
 
 
 class Client:
     """Queries a service that `yinyan serve` has started.
 
-    An invalid request (HTTP status 422) raises InputError, a node that is not in the graph (404) UnknownNodeError, and
-    every other refusal ServiceError. Redirects are not followed, so that the key reaches no other host. A list that is
-    longer than one request may be is sent in several requests; each is answered, or changes the graph, as a whole.
+    Every refusal raises ServiceError, which has the HTTP status, and says what is wrong and what to do about it. It is
+    an InputError too if the request is invalid (422) or too large (413), and an UnknownNodeError if a node is not in
+    the graph (404). Redirects are not followed, so that the key reaches no other host. A list that is longer than one
+    request may be is sent in several requests; each is answered, or changes the graph, as a whole.
 
     The client sends the largest version that it has seen with each request, and the service gives no answer from an
     older state, whichever of its processes is asked.
@@ -410,7 +431,8 @@ class Client:
         node
             The new id.
         features
-            Its features, if the model uses any: numbers, or values by column.
+            Its features, if the model uses any: numbers, or values by column. Without them it gets the mean of each
+            feature column, with a warning.
         neighbours
             Ids of nodes that it is linked to.
         label
@@ -431,7 +453,8 @@ class Client:
         """
         given = features.tolist() if isinstance(features, np.ndarray) else features
         new = {"id": node, "features": given, "neighbours": list(neighbours), "label": label}
-        self._post("nodes", {"nodes": [new]})
+        for remark in self._post("nodes", {"nodes": [new]}).get("remarks", ()):
+            warnings.warn(remark, stacklevel=2)
 
     def reject(self, pairs: Sequence[Pair]) -> int:
         """Never recommend these pairs again.
@@ -518,32 +541,37 @@ class Client:
     def _ask(self, method: str, route: str, body: Any = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         if data is not None and len(data) > BODY_BYTES:
-            raise InputError(f"one request may have {BODY_BYTES:,} bytes (got {len(data):,}): send less at a time")
+            raise _refusal(413, f"one request may have {BODY_BYTES:,} bytes (got {len(data):,})")
         headers = {**self._headers, "X-Yinyan-Version": str(self.version)}
         request = Request(f"{self.address}/v1/{route}", data, headers, method=method)
         try:
             with self._opener.open(request, timeout=self.timeout) as response:
                 answer: dict[str, Any] = json.load(response)
         except HTTPError as error:
-            raise self._refusal(error) from None
+            raise self._refused(error) from None
         except (URLError, OSError) as error:
-            raise ServiceError(f"no answer from {self.address}: {error} (is 'yinyan serve' running there?)") from error
+            raise _refusal(0, f"no answer from {self.address}: {error}", "No answer") from error
         with self._lock:
             self.version = max(self.version, int(answer.get("version", 0)))
         return answer
 
-    def _refusal(self, error: HTTPError) -> YinYanError:
-        """The library's own error again."""
+    def _refused(self, error: HTTPError) -> ServiceError:
+        """A refusal of the service as an error."""
         if error.code in range(300, 400):
             place = str(error.headers.get("Location"))
-            words = f"{self.address} redirects to {place!r:.200}, and redirects are not followed: use that address"
-            return ServiceError(words, error.code)
-        if error.code == 412:
-            words = "(set the client's 'version' to 0 to read the present state)"
-            return ServiceError(f"{_detail(error)} {words}", error.code)
-        kinds: dict[int, type[YinYanError]] = {404: UnknownNodeError, 422: InputError}
-        found = _detail(error)
-        return kinds[error.code](found) if error.code in kinds else ServiceError(found, error.code)
+            words = f"{self.address} redirects to {place!r:.200}, and redirects are not followed"
+            return ServiceError(words, error.code, title=str(error.reason), cure="use that address")
+        try:
+            told = json.loads(error.read())
+            return _refusal(error.code, str(told["detail"]), str(told.get("title", error.reason)))
+        except (ValueError, KeyError, TypeError):  # not by yinyan, but by something before it
+            return _refusal(error.code, f"the service answered with status {error.code}", str(error.reason))
+
+
+def _refusal(status: int, detail: str, title: str | None = None) -> ServiceError:
+    """An error of the kind that a status means, with its cure."""
+    title = HTTPStatus(status).phrase if title is None else title
+    return _KINDS.get(status, ServiceError)(detail, status, title=title, cure=_CURES.get(status, ""))
 
 
 def _listed(nodes: Id | Sequence[Id]) -> list[Id]:
@@ -586,10 +614,3 @@ def _parts(values: Sequence[Any], most: int, room: int) -> Iterator[list[Any]]:
         size += length
     if part or not len(values):
         yield part
-
-
-def _detail(error: HTTPError) -> str:
-    try:
-        return str(json.loads(error.read())["detail"])
-    except (ValueError, KeyError, TypeError):
-        return f"the service answered with status {error.code}"

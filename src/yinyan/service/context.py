@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import torch
 
 from yinyan.graph import Graph
 from yinyan.live.change_log import ChangeLog, log_path
@@ -20,6 +17,7 @@ from yinyan.service.bodies import Bodies
 from yinyan.service.browsing import Maps
 from yinyan.service.options import Options
 from yinyan.service.workers import Counter, Desk, within
+from yinyan.threads import available_cores, use_threads
 
 __all__ = ["Room"]
 
@@ -50,8 +48,7 @@ class Room:
         )
         self.maps = Maps()
         self.bodies = Bodies(limits)
-        cores = os.cpu_count() or 1
-        torch.set_num_threads(max(1, cores // (options.workers * limits.at_once)))
+        use_threads(options.threads or max(1, available_cores() // (options.workers * limits.at_once)))
 
     @property
     def now(self) -> LiveState:

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 
 from yinyan.service.options import is_loopback
 
-__all__ = ["escaped", "is_public", "local_name", "of_this_site"]
+__all__ = ["METRICS", "escaped", "is_public", "local_name", "of_this_site"]
+
+METRICS = "/metrics"  # which may have keys of its own, or need none
 
 # Everything else needs a key: a route that is forgotten here is closed, and not open.
-_PUBLIC = frozenset({"/", "/healthz", "/readyz"})
-_PUBLIC_FOLDER = "/assets/"  # the explorer's own files, which hold no data
+_PUBLIC = frozenset({"/", "/docs", "/healthz", "/readyz"})  # the two pages hold no data
+_PUBLIC_FOLDER = "/assets/"  # their files
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(?::[0-9]{1,5})?")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from yinyan.service.context import Room
-from yinyan.service.doors import escaped, is_public, local_name, of_this_site
+from yinyan.service.doors import METRICS, escaped, is_public, local_name, of_this_site
 from yinyan.service.keys import KeyRing
 from yinyan.service.log_lines import LogLines
 from yinyan.service.problems import BehindError, problem
@@ -36,9 +36,12 @@ _HEADERS = (
 class Gate:
     """Checks host, key, version and body before the routes see a request."""
 
-    def __init__(self, app: ASGIApp, room: Room, counters: Counters, lines: LogLines, keys: KeyRing | None) -> None:
-        self._app, self._room, self._counters, self._lines, self._keys = app, room, counters, lines, keys
-        self._limits = room.options.limits
+    def __init__(self, app: ASGIApp, room: Room, counters: Counters, lines: LogLines) -> None:
+        """A file of keys that cannot be used is refused at the start."""
+        self._app, self._room, self._counters, self._lines = app, room, counters, lines
+        self._limits, options = room.options.limits, room.options
+        self._keys = None if options.keys is None else KeyRing(options.keys)
+        self._metrics_keys = None if options.metrics_keys is None else KeyRing(options.metrics_keys)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, from its head to its note in the log."""
@@ -57,7 +60,7 @@ class Gate:
             await send(message)
 
         headers = dict(scope["headers"])
-        key = None if self._keys is None else self._keys.name(headers)
+        key = self._name(scope["path"], headers)
         try:
             await self._admit(scope, headers, key, receive, sending)
         except Exception:  # answered with 500 already: one request's error must not end the process
@@ -82,6 +85,17 @@ class Gate:
             receive = receive if isinstance(body, Response) else _once(body, receive)
         await (self._app if refusal is None else refusal)(scope, receive, send)
 
+    def _name(self, path: str, headers: Mapping[bytes, bytes]) -> str | None:
+        """The name of the key that a request brings, if it opens the path."""
+        rings = (self._keys, self._metrics_keys if path == METRICS else None)
+        return next((name for ring in rings if ring is not None and (name := ring.name(headers))), None)
+
+    def _needs_key(self, path: str) -> bool:
+        if path == METRICS:
+            options = self._room.options
+            return not options.metrics_open and (self._keys is not None or self._metrics_keys is not None)
+        return self._keys is not None and not is_public(path)
+
     def _refused(self, scope: Scope, key: str | None) -> Response | None:
         if self._keys is None:
             # a page of another site must not reach a service without keys through its visitor's browser
@@ -90,7 +104,7 @@ class Gate:
                 return problem(403, f"this service answers to local names such as 127.0.0.1 (got {_shown(hosts)})")
             if not of_this_site(origins, hosts):
                 return problem(403, f"requests from pages of other sites are refused (got {_shown(origins)})")
-        elif key is None and not is_public(scope["path"]):
+        if key is None and self._needs_key(scope["path"]):
             return problem(
                 401,
                 "an API key is needed: send it as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'",

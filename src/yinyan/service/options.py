@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from yinyan.errors import SettingsError
 from yinyan.service import sizes
 
-__all__ = ["Limits", "Options", "check_proxy", "is_loopback"]
+__all__ = ["Limits", "Options", "check_metrics", "check_proxy", "is_loopback"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,10 @@ class Options:
     host: str = "127.0.0.1"
     port: int = 8000
     workers: int = 1
+    threads: int | None = None  # of each process, for one question; else the cores shared among all
     keys: Path | None = None  # file of hashed API keys
+    metrics_keys: Path | None = None  # file of hashed keys that open /metrics alone
+    metrics_open: bool = False  # /metrics without a key
     read_only: bool = False
     log: Path | None = None  # change log; beside the model if not named
     carry_over: bool = False
@@ -70,6 +73,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(bare).is_loopback
     except ValueError:
         return False
+
+
+def check_metrics(options: Options) -> None:
+    """Refuse two contradictory wishes about /metrics."""
+    if options.metrics_open and options.metrics_keys is not None:
+        raise SettingsError("--metrics-open and --metrics-keys exclude each other: leave one out")
 
 
 def check_proxy(proxy: str | None) -> None:

@@ -16,9 +16,10 @@ from starlette.types import ASGIApp
 
 from yinyan import __version__
 from yinyan.live.keeper import Made
+from yinyan.live.new_nodes import feature_remarks
 from yinyan.service import answers, browsing, schemas
 from yinyan.service.context import Room
-from yinyan.service.keys import KeyRing
+from yinyan.service.doors import METRICS
 from yinyan.service.limits import Gate
 from yinyan.service.log_lines import LogHandler, LogLines
 from yinyan.service.model_page import model_page
@@ -31,7 +32,7 @@ from yinyan.service.versions import HEADER, document_versions
 __all__ = ["create_app"]
 
 _STATIC = FilePath(__file__).parent / "static"
-_NO_PAGE = "yinyan serves a model here. The explorer's page is not part of this installation; see /openapi.json.\n"
+_NO_PAGE = "yinyan serves a model here. This page is not part of this installation; see /openapi.json.\n"
 
 _FEW, _SMALL = 4, 100  # nodes, and partners each, of requests that may wait for each other
 
@@ -90,7 +91,7 @@ def create_app(room: Room) -> ASGIApp:
         title="yinyan",
         summary="Which links are missing, and how sure are you?",
         version=__version__,
-        docs_url=None,  # its page would load scripts from elsewhere
+        docs_url=None,  # its page would load scripts from elsewhere: ours is served below
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
@@ -105,10 +106,9 @@ def create_app(room: Room) -> ASGIApp:
     _page(app)
     _match_exactly(app)
     document_versions(app)
-    options = room.options
-    lines = LogLines(options.access_log, lambda: counters.note(DROPPED))
+    lines = LogLines(room.options.access_log, lambda: counters.note(DROPPED))
     handler = LogHandler(lines)
-    return Gate(app, room, counters, lines, None if options.keys is None else KeyRing(options.keys))
+    return Gate(app, room, counters, lines)
 
 
 def _match_exactly(app: FastAPI) -> None:
@@ -120,12 +120,12 @@ def _match_exactly(app: FastAPI) -> None:
 
 
 def _questions(app: FastAPI, room: Room) -> None:
-    @app.post("/v1/score", responses=_documented(schemas.Scores, *_ASKED))
+    @app.post("/v1/score", tags=["questions"], responses=_documented(schemas.Scores, *_ASKED))
     async def score(body: schemas.ScoreBody) -> Response:
         """Score pairs of nodes, with probabilities."""
         return await room.desk.ask(lambda: _json(answers.score(room.now, body.pairs, body.base_rate)))
 
-    @app.post("/v1/recommend", responses=_documented(schemas.Recommended, *_ASKED))
+    @app.post("/v1/recommend", tags=["questions"], responses=_documented(schemas.Recommended, *_ASKED))
     async def recommend(body: schemas.RecommendBody) -> Response:
         """Recommend the best new links of nodes, without rejected pairs and, by default, without known edges."""
         wish = answers.Wish(body.nodes, body.k, body.excludes_known, body.among, body.where)
@@ -134,24 +134,24 @@ def _questions(app: FastAPI, room: Room) -> None:
             return _json(await room.counter.ask(wish))
         return await room.desk.ask(lambda: _json(answers.recommend(room.now, wish)))
 
-    @app.post("/v1/similar", responses=_documented(schemas.SimilarNodes, *_ASKED))
+    @app.post("/v1/similar", tags=["questions"], responses=_documented(schemas.SimilarNodes, *_ASKED))
     async def similar(body: schemas.SimilarBody) -> Response:
         """The nodes nearest in the embedding space, by the cosine of their embeddings; bipartite, of the same side."""
         return await room.desk.ask(lambda: _json(answers.similar(room.now, body.nodes, body.k)))
 
-    @app.post("/v1/explain", responses=_documented(schemas.Explanations, *_ASKED))
+    @app.post("/v1/explain", tags=["questions"], responses=_documented(schemas.Explanations, *_ASKED))
     async def explain(body: schemas.ExplainBody) -> Response:
         """Explain scores: the share of each neighbour."""
         return await room.slow_desk.ask(lambda: _json(answers.explain(room.now, body.pairs)))
 
-    @app.post("/v1/embed", responses=_documented(schemas.Embeddings, *_ASKED))
+    @app.post("/v1/embed", tags=["questions"], responses=_documented(schemas.Embeddings, *_ASKED))
     async def embed(body: schemas.VectorsBody) -> Response:
         """Embeddings of nodes."""
         return await room.desk.ask(lambda: _json(answers.embed(room.now, body.nodes)))
 
 
 def _browsing(app: FastAPI, room: Room) -> None:
-    @app.get("/v1/nodes", responses=_documented(schemas.FoundNodes, *_GOT))
+    @app.get("/v1/nodes", tags=["browsing"], responses=_documented(schemas.FoundNodes, *_GOT))
     async def find_nodes(
         query: Annotated[str, Query(max_length=200, description="beginning of an id or label", examples=["p1"])] = "",
         limit: Annotated[int, Query(ge=1, le=Limits.listed, description="maximum number of nodes")] = 20,
@@ -159,7 +159,7 @@ def _browsing(app: FastAPI, room: Room) -> None:
         """Search nodes by id or label, by prefix or similar spelling; without a query, nodes of highest degree."""
         return await room.desk.ask(lambda: _json(browsing.found_nodes(room.now, query, limit)))
 
-    @app.get("/v1/nodes/{id:path}", responses=_documented(schemas.NodePage, *_GOT))
+    @app.get("/v1/nodes/{id:path}", tags=["browsing"], responses=_documented(schemas.NodePage, *_GOT))
     async def node(
         id: IdText,
         kind: Kind = "auto",
@@ -169,7 +169,7 @@ def _browsing(app: FastAPI, room: Room) -> None:
         """One node with its attributes and neighbours."""
         return await room.desk.ask(lambda: _json(browsing.node_page(room.now, id, kind, limit, offset)))
 
-    @app.get("/v1/neighbourhood/{id:path}", responses=_documented(schemas.Neighbourhood, *_GOT))
+    @app.get("/v1/neighbourhood/{id:path}", tags=["browsing"], responses=_documented(schemas.Neighbourhood, *_GOT))
     async def neighbourhood(
         id: IdText,
         kind: Kind = "auto",
@@ -178,14 +178,14 @@ def _browsing(app: FastAPI, room: Room) -> None:
         """Nodes around one node, and the edges between them."""
         return await room.desk.ask(lambda: _json(browsing.neighbourhood(room.now, id, kind, limit)))
 
-    @app.get("/v1/map", responses=_documented(schemas.NodeMap, *_GOT))
+    @app.get("/v1/map", tags=["browsing"], responses=_documented(schemas.NodeMap, *_GOT))
     async def node_map(
         limit: Annotated[int, Query(ge=2, le=Limits.mapped, description="maximum number of nodes")] = 20_000,
     ) -> Response:
         """Positions of nodes on a map of the embeddings (t-SNE), and some edges between them."""
         return await room.slow_desk.ask(lambda: _json(room.maps.map(room.now, limit)))
 
-    @app.get("/v1/model", responses=_documented(schemas.ModelPage, *_GOT))
+    @app.get("/v1/model", tags=["browsing"], responses=_documented(schemas.ModelPage, *_GOT))
     async def model() -> Response:
         """The model: figures with their protocol, charts of held-out pairs, training, settings, current graph."""
         return await room.desk.ask(lambda: _json(model_page(room.now, read_only=room.keeper.read_only)))
@@ -196,49 +196,50 @@ def _changes(app: FastAPI, room: Room) -> None:
         made = await room.changed({"kind": kind, "pairs": pairs})
         return _json({name: made.num, "version": made.version})
 
-    @app.post("/v1/edges", responses=_documented(schemas.Added, *_CHANGED))
+    @app.post("/v1/edges", tags=["changes"], responses=_documented(schemas.Added, *_CHANGED))
     async def add_edges(body: schemas.EdgesBody) -> Response:
         """Add edges; edges that exist already are not counted."""
         return await change("add_links", "added", body.edges)
 
-    @app.delete("/v1/edges", responses=_documented(schemas.Removed, *_CHANGED))
+    @app.delete("/v1/edges", tags=["changes"], responses=_documented(schemas.Removed, *_CHANGED))
     async def remove_edges(body: schemas.EdgesBody) -> Response:
         """Remove edges; edges that do not exist are not counted."""
         return await change("remove_links", "removed", body.edges)
 
-    @app.post("/v1/rejections", responses=_documented(schemas.RejectedPairs, *_CHANGED))
+    @app.post("/v1/rejections", tags=["changes"], responses=_documented(schemas.RejectedPairs, *_CHANGED))
     async def reject(body: schemas.PairsBody) -> Response:
         """Reject pairs: they are not recommended any more."""
         return await change("reject", "rejected", body.pairs)
 
-    @app.delete("/v1/rejections", responses=_documented(schemas.RejectedPairs, *_CHANGED))
+    @app.delete("/v1/rejections", tags=["changes"], responses=_documented(schemas.RejectedPairs, *_CHANGED))
     async def take_back(body: schemas.PairsBody) -> Response:
         """Undo rejections: these pairs can be recommended again."""
         return await change("take_back", "rejected", body.pairs)
 
-    @app.post("/v1/nodes", responses=_documented(schemas.AddedNodes, *_CHANGED))
+    @app.post("/v1/nodes", tags=["changes"], responses=_documented(schemas.AddedNodes, *_CHANGED))
     async def add_nodes(body: schemas.NodesBody) -> Response:
-        """Add nodes, with features if the model uses them, and edges to their neighbours."""
+        """Add nodes with edges to their neighbours. Without features they get the mean of each feature column."""
         made = await room.changed({"kind": "add_nodes", "nodes": [node.model_dump() for node in body.nodes]})
-        return _json({"added": made.num, "clipped": made.clipped, "version": made.version})
+        about = {"clipped": made.clipped, "imputed": made.imputed}
+        return _json({"added": made.num, **about, "remarks": feature_remarks(**about), "version": made.version})
 
-    @app.post("/v1/reload", responses=_documented(schemas.Reloaded, *_CHANGED))
+    @app.post("/v1/reload", tags=["changes"], responses=_documented(schemas.Reloaded, *_CHANGED))
     async def reload() -> Response:
         """Load the model directory again, without interrupting running requests."""
         made: Made = await room.reloaded()
         return _json({"fingerprint": room.now.served.fingerprint, "version": made.version})
 
 
-_STATE_ROUTES = ["/healthz", "/readyz", "/metrics", "/", "/assets/{name:path}"]
+_STATE_ROUTES = ["/healthz", "/readyz", METRICS, "/", "/docs", "/assets/{name:path}"]
 
 
 def _state(app: FastAPI, room: Room, counters: Counters) -> None:
-    @app.get("/healthz", responses=_documented(schemas.Health, 403))
+    @app.get("/healthz", tags=["state"], responses=_documented(schemas.Health, 403))
     async def healthz() -> Response:
         """Liveness: the process answers."""
         return _json({"status": "alive"})
 
-    @app.get("/readyz", responses=_documented(schemas.Health, 403, 503))
+    @app.get("/readyz", tags=["state"], responses=_documented(schemas.Health, 403, 503))
     async def readyz() -> Response:
         """Readiness: queries see all acknowledged changes."""
         if room.keeper.failure is not None:
@@ -247,26 +248,33 @@ def _state(app: FastAPI, room: Room, counters: Counters) -> None:
 
     refusals = {status: facts for status, facts in _documented(None, 401, 403).items() if status != 200}
 
-    @app.get("/metrics", response_class=PlainTextResponse, responses=refusals)
+    @app.get(METRICS, tags=["state"], response_class=PlainTextResponse, responses=refusals)
     async def metrics() -> Response:
         """Counters in the text format of Prometheus."""
         return PlainTextResponse(counters.text(room.gauges()), media_type="text/plain; version=0.0.4")
 
 
 def _page(app: FastAPI) -> None:
-    """The explorer, from the package's own files: a name that is not one of theirs never reaches the disk."""
+    """The pages, from the package's own files: a name that is not one of theirs never reaches the disk."""
     folder = _STATIC / "assets"
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
 
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        index = _STATIC / "index.html"
-        if not index.is_file():
+    def shown(name: str) -> Response:
+        page = _STATIC / name
+        if not page.is_file():
             return PlainTextResponse(_NO_PAGE)
-        return FileResponse(index, headers={"Cache-Control": "no-cache"})
+        return FileResponse(page, headers={"Cache-Control": "no-cache"})
+
+    @app.get("/", include_in_schema=False)
+    async def explorer() -> Response:
+        return shown("index.html")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return shown("docs.html")
 
     @app.get("/assets/{name:path}", include_in_schema=False)
     async def asset(name: str) -> Response:
         if name not in files:
-            return problem(404, f"there is no file {name!r:.80} of the explorer")
+            return problem(404, f"there is no file {name!r:.80} of the pages")
         return FileResponse(files[name], headers={"Cache-Control": "no-cache"})

@@ -435,9 +435,11 @@ class Added(_Answer):
 
 
 class AddedNodes(Added):
-    """Number of new nodes, and those whose features were clipped to the range that training saw."""
+    """Number of new nodes, and remarks about their features."""
 
-    clipped: list[NodeId] = []
+    clipped: list[NodeId] = Field([], description="nodes whose features were clipped to the range that training saw")
+    imputed: list[NodeId] = Field([], description="nodes without features, which got the mean of each feature column")
+    remarks: list[str] = Field([], description="the same in words, with a cure")
 
 
 class Removed(_Answer):

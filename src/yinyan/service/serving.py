@@ -24,7 +24,7 @@ from yinyan.files import remove_abandoned_folders, temporary_folder
 from yinyan.progress import stage
 from yinyan.service.context import Room
 from yinyan.service.keys import read_keys
-from yinyan.service.options import Options, check_proxy, is_loopback
+from yinyan.service.options import Options, check_metrics, check_proxy, is_loopback
 from yinyan.service.ports import wait_for_port
 from yinyan.service.routes import create_app
 from yinyan.service.slow_clients import SlowClientProtocol
@@ -43,6 +43,9 @@ _SWITCH = 0.0005  # seconds a thread may keep the interpreter: the event loop mu
 def serve(options: Options, *, tell: Callable[[str], None] = lambda text: None) -> None:
     """Serve until a signal stops it."""
     check_proxy(options.proxy)
+    check_metrics(options)
+    if options.metrics_keys is not None:
+        read_keys(options.metrics_keys)
     if options.keys is not None:
         read_keys(options.keys)  # a mistake in it is reported before anything starts
     elif not is_loopback(options.host):

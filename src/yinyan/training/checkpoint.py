@@ -21,7 +21,7 @@ from yinyan.training.loop import TrainingState
 
 __all__ = ["load_checkpoint", "save_checkpoint"]
 
-_PLAIN = ("epoch", "position", "loss_sum", "best_score", "best_epoch", "waited", "finished")
+_PLAIN = ("epoch", "position", "loss_sum", "best_score", "best_epoch", "waited", "progress_score", "finished")
 
 
 def save_checkpoint(

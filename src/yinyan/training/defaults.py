@@ -39,6 +39,8 @@ _INNER_FROM, _INNER_FROM_WITH_SIDES = 500_000, 100_000
 _FEWEST_INNER, _MOST_INNER, _INNER_EDGES = 4, 12, 5_000_000  # epochs, and edges that all of them see
 _MOST_VALID = 200_000  # edges: more make validation slower, and its figures no steadier
 _SMALLEST_BATCH = 24  # so that the last part of an epoch is about as large as the others
+# half of the dozen validations of a run: until then it may still improve while the learning rate falls
+_STILL = {"patience": 6, "min_gain": 0.5}
 _DENSE = 5.0  # neighbours per node in the training graph: sparse graphs are worse off with many negatives per edge
 
 _Overrides = dict[str, dict[str, Any]]
@@ -69,7 +71,7 @@ def suggest(graph: Graph, num_targets: int, given: Mapping[str, Any] | None = No
         training = {"learning_rate": _RATE, "batch_size": batch, "epochs": epochs, "evaluate_every": _every(epochs)}
         overrides = {"decoder": {"width": _WIDTH}, "training": training}
         more = (_hidden(num_targets, batch, epochs),)
-    return Suggestion(settings.updated(overrides), (*reasons[:-1], *more))
+    return Suggestion(settings.updated(overrides).updated({"training": _STILL}), (*reasons[:-1], *more))
 
 
 def _decoder_kind(given: Mapping[str, Any] | None) -> str:
@@ -109,7 +111,7 @@ def _by_inner_products(graph: Graph, num_targets: int) -> Suggestion:
         f"{neighbours:.0f} neighbours per node: the vectors of {dropped:.0%} of the nodes are dropped in a step",
         _hidden(num_targets, batch, epochs),
     )
-    return Suggestion(Settings().updated(overrides), reasons)
+    return Suggestion(Settings().updated(overrides).updated({"training": _STILL}), reasons)
 
 
 def _without_features(graph: Graph, num_targets: int) -> tuple[_Overrides, tuple[str, ...]]:

@@ -31,14 +31,16 @@ from yinyan.progress import duration
 from yinyan.randomness import Streams
 from yinyan.settings import Settings
 from yinyan.splits import Split
+from yinyan.text import counted
 from yinyan.training.checkpoint import load_checkpoint, save_checkpoint
 from yinyan.training.data import TrainingData, training_data
 from yinyan.training.fingerprints import training_fingerprint
 from yinyan.training.forecast import forecast
 from yinyan.training.hooks import Hooks
-from yinyan.training.loop import TrainingState, build_optimizer, train
+from yinyan.training.loop import TrainingState, build_optimizer, settle, train
 from yinyan.training.memory import check_memory
 from yinyan.training.node_order import local_order
+from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
 __all__ = ["fit_model"]
@@ -82,8 +84,10 @@ def fit_model(
         give_back()
     if start is not None:
         start(model, data)
-    if build is None:
-        hooks.tell(f"time: about {duration(forecast(model, data, settings.training, seed))}")
+    if build is None and not hooks.finish:
+        expected = forecast(model, data, settings.training, seed)
+        hooks.on_forecast(expected)
+        hooks.tell(f"time: about {duration(expected)}")
     state = _trained(model, data, split, settings, seed, device, hooks, start_counts=start is not None)
     give_back()  # the optimiser's moments
     valid = _validation_scores(model, data, settings, seed)
@@ -167,14 +171,21 @@ def _trained(
     def on_step(now: TrainingState) -> bool:
         if time.monotonic() - saved_at > pause:
             save()
+        hooks.on_step(now.epoch + now.position / max(1, len(data.targets)))
         return not hooks.should_stop()
+
+    watch = LossWatch(settings.training.learning_rate, hooks.tell, [record.loss for record in state.history])
 
     def on_epoch(record: EpochRecord) -> None:
         figures = {k: float(v) for k, v in vars(record).items() if v is not None and k != "epoch"}
         for tracker in hooks.trackers:
             tracker(figures, record.epoch)
         hooks.on_epoch(record)
+        watch(record.loss)
 
+    if hooks.finish:
+        _settled(model, data, settings, streams, state, hooks)
+        return state
     hooks.on_start(settings.training.epochs, state.epoch)
     state = train(
         *(model, data, settings.training, streams),
@@ -184,11 +195,29 @@ def _trained(
         on_epoch=on_epoch,
         on_step=on_step,
     )
-    if not state.finished:
-        save()
-        where = f"; its state is in '{hooks.checkpoint}'" if hooks.checkpoint else ""
-        raise StoppedError(f"training was stopped in epoch {state.epoch + 1}{where}")
-    return state
+    if state.finished:
+        if state.epoch < settings.training.epochs:
+            hooks.tell(
+                f"training: stopped after {counted(state.epoch, 'epoch')}: {state.waited} validations in a row "
+                f"brought no more than noise (--set training.patience=0 runs all epochs)"
+            )
+        return state
+    save()
+    if hooks.keep_best:
+        _settled(model, data, settings, streams, state, hooks)
+        return state
+    where = f"; its state is in '{hooks.checkpoint}'" if hooks.checkpoint else ""
+    raise StoppedError(f"training was stopped in epoch {state.epoch + 1}{where}")
+
+
+def _settled(
+    model: Model, data: TrainingData, settings: Settings, streams: Streams, state: TrainingState, hooks: Hooks
+) -> None:
+    """Keep what a stopped training has reached."""
+    validated = bool(state.best_weights)
+    settle(model, data, settings.training, streams, state)
+    kept = f"the weights of epoch {state.best_epoch} are kept" if validated else "the present weights are kept"
+    hooks.tell(f"training: stopped after {counted(state.epoch, 'epoch')} of {settings.training.epochs}: {kept}")
 
 
 def _validation_scores(

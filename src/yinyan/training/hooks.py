@@ -27,9 +27,13 @@ class Hooks:
     """
 
     tell: Callable[[str], None] = lambda text: None  # lines "model: …", "training: …", "memory: …", "time: …"
+    on_forecast: Callable[[float], None] = lambda seconds: None  # before the first epoch: the estimated seconds
     on_start: Callable[[int, int], None] = lambda epochs, done: None  # with the epochs, and those done before
     on_epoch: Callable[[EpochRecord], None] = lambda record: None  # after each epoch
+    on_step: Callable[[float], None] = lambda done: None  # after each step, with the epochs done so far, as 2.4
     trackers: Sequence[Tracker] = ()  # functions of (figures, step), such as `mlflow.log_metrics` or `wandb.log`
     should_stop: Callable[[], bool] = lambda: False  # asked after each step; if true, training ends with StoppedError
+    keep_best: bool = False  # a stopped training keeps the best weights so far, without a StoppedError
     checkpoint: Path | None = None  # file for the state of the training
     resume: bool = False  # whether to continue from the checkpoint
+    finish: bool = False  # whether to keep the best weights of the checkpoint, without more training

@@ -24,11 +24,12 @@ from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
 from yinyan.training.shared_negatives import descend_with_shared_negatives
 
-__all__ = ["TrainingState", "batch_size_of", "build_optimizer", "gradients", "train", "validate"]
+__all__ = ["TrainingState", "batch_size_of", "build_optimizer", "gradients", "settle", "train", "validate"]
 
 Scores = NDArray[np.float32]
 
 _PACE_OF_NUMBERS = 10.0  # times the rate: Adam moves a number by the rate per step, whatever its size
+_NEARLY_DONE = 0.9  # of the epochs: what the falling learning rate still gains is not given up for the rest
 _RUNAWAY = 1e4  # growth of the energy that no descent explains
 _CURE = (
     "Lower encoder.step_size (or set it to 'safe'), encoder.repulsion (or learn it through 'sigmoid'), "
@@ -48,7 +49,8 @@ class TrainingState:
     best_epoch: int = 0
     best_weights: BestWeights = field(default_factory=BestWeights)
     average: dict[str, Tensor] = field(default_factory=dict)  # of the weights so far, if they are averaged
-    waited: int = 0  # validations since the best
+    waited: int = 0  # validations since the last progress
+    progress_score: float = -math.inf  # of the last progress
     finished: bool = False
     history: list[EpochRecord] = field(default_factory=list)
 
@@ -101,17 +103,47 @@ def train(
             with _averaged(model, state):
                 record = validate(model, data, record, settings, streams)
                 _remember_best(state, model, record)
-        exhausted = settings.patience > 0 and state.waited >= settings.patience
-        state.finished = exhausted or state.epoch >= settings.epochs
+                _note_progress(state, record, settings)
+        state.finished = _has_converged(state, settings) or state.epoch >= settings.epochs
         state.history.append(record)
         on_epoch(record)
-    if settings.keep == "best":
-        state.best_weights.restore(model.state_dict())
-    else:
-        last = state.history[-1].score
+    settle(model, data, settings, streams, state)
+    return state
+
+
+def settle(
+    model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams, state: TrainingState
+) -> None:
+    """End a run where it stands: the weights to keep go into the model. Before any validation there is one now."""
+    state.finished = True
+    if settings.keep == "last":
+        last = state.history[-1].score if state.history else None
         state.best_epoch, state.best_score = state.epoch, math.nan if last is None else last
         model.load_state_dict({**model.state_dict(), **state.average})
-    return state
+        return
+    if not state.best_weights:
+        with _averaged(model, state):
+            record = EpochRecord(state.epoch, state.loss_sum / max(1, state.position), settings.learning_rate)
+            record = validate(model, data, record, settings, streams)
+            _remember_best(state, model, record)
+        state.history = state.history or [record]
+    state.best_weights.restore(model.state_dict())
+
+
+def _note_progress(state: TrainingState, record: EpochRecord, settings: TrainingSettings) -> None:
+    """Count validations whose score is not above that of the last progress by more than its noise."""
+    score = -math.inf if record.score is None else record.score
+    if score > state.progress_score + settings.min_gain * (record.noise or 0.0):
+        state.progress_score, state.waited = score, 0
+    else:
+        state.waited += 1
+
+
+def _has_converged(state: TrainingState, settings: TrainingSettings) -> bool:
+    """Whether validation has stood still for so long that more epochs are not worth their time."""
+    if settings.patience == 0 or state.waited < settings.patience:
+        return False
+    return settings.min_gain == 0 or state.epoch <= _NEARLY_DONE * settings.epochs
 
 
 def _step(
@@ -167,15 +199,18 @@ def validate(
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
         raise DivergedError(f"validation scores are not finite: the weights diverge. {_CURE}")
     repulsion = model.encoder.repulsion()
+    score = selection_score(positive, negative, settings.selection)
+    hits = hits_at_rate(positive, negative, 0.1)
     return EpochRecord(
         record.epoch,
         record.loss,
         record.learning_rate,
-        hits=hits_at_rate(positive, negative, 0.1),
+        hits=hits,
         mrr=mrr(positive, negative),
         auc=roc_auc(positive, negative),
         repulsion=float(repulsion.mean()) if repulsion.numel() else None,
-        score=selection_score(positive, negative, settings.selection),
+        score=score,
+        noise=standard_error(hits if settings.selection == "balanced" else score, len(positive)),
     )
 
 
@@ -217,10 +252,8 @@ def _remember_best(state: TrainingState, model: Model, record: EpochRecord) -> N
     """Clones of the weights that validate best."""
     score = -math.inf if record.score is None else record.score
     if score > state.best_score:
-        state.best_score, state.best_epoch, state.waited = score, record.epoch, 0
+        state.best_score, state.best_epoch = score, record.epoch
         state.best_weights.keep(model.state_dict())
-    else:
-        state.waited += 1
 
 
 def selection_score(positive: Scores, negative: Scores, selection: str) -> float:
@@ -228,6 +261,11 @@ def selection_score(positive: Scores, negative: Scores, selection: str) -> float
     if selection == "balanced":
         return hits_at_rate(positive, negative, 0.1) + roc_auc(positive, negative)
     return metric(selection)(positive, negative)
+
+
+def standard_error(share: float, count: int) -> float:
+    """Of a share of `count` edges; of other means of values from 0 to 1 it is an upper bound."""
+    return math.sqrt(max(0.0, share * (1 - share)) / max(1, count))
 
 
 def build_optimizer(model: Model, settings: TrainingSettings) -> Adam:

@@ -1,4 +1,5 @@
 // `node run.mjs ADDRESS BROWSER [NAME]`: all cases (or those whose name holds NAME) against a running service, or of a report's file://; results as JSON.
+import { documenting } from "./documenting.mjs";
 import { exploring } from "./exploring.mjs";
 import { runCases } from "./harness.mjs";
 import { intruding } from "./intruding.mjs";
@@ -7,6 +8,6 @@ import { looking } from "./looking.mjs";
 import { report } from "./report.mjs";
 
 const [base, browser, only] = process.argv.slice(2);
-const cases = base.startsWith("file:") ? report : { ...exploring, ...judging, ...looking, ...intruding };
+const cases = base.startsWith("file:") ? report : { ...exploring, ...judging, ...looking, ...documenting, ...intruding };
 if (base === "--list") console.log(JSON.stringify(Object.keys(cases)));
 else console.log(JSON.stringify(await runCases(cases, { base, browser, only }), null, 1));

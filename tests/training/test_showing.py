@@ -1,0 +1,130 @@
+"""A training in Python is seen: its lines, its bar and the time left."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from contracts import planted_graph, tiny
+from yinyan import Hooks, LinkPredictor, progress
+from yinyan.errors import SettingsError
+from yinyan.training import fit as fitting
+
+
+class Notebook(io.StringIO):
+    """A stream as a kernel's."""
+
+
+Notebook.__module__ = "ipykernel.iostream"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, *, forecast: float = 100.0, **options: Any) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(fitting, "forecast", lambda *given: forecast)
+    LinkPredictor(**tiny()).fit(planted_graph(), **options)
+    return stream.getvalue()
+
+
+def test_verbose_prints_the_lines_of_the_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit of 399 s in Python printed nothing."""
+    lines = shown(monkeypatch, io.StringIO(), verbose=True).splitlines()
+    assert [line.split()[0] for line in lines] == ["model", "training", "memory", "time", "epoch"]
+    assert lines[3] == "time       about 1 min 40 s"
+    assert "valid hits@10%" in lines[-1] and " took " in lines[-1]
+    assert shown(monkeypatch, io.StringIO(), verbose=False) == ""
+
+
+@pytest.mark.parametrize("stream", [Notebook, Terminal])
+def test_a_long_run_that_somebody_watches_is_never_silent(
+    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = shown(monkeypatch, stream())
+    assert "model " in text and "about 1 min 40 s" in text and "epoch" in text
+    assert shown(monkeypatch, stream(), forecast=9.9) == ""
+    assert shown(monkeypatch, stream(), hooks=Hooks()) == ""  # whoever has hooks shows what they like
+    assert "epoch" in shown(monkeypatch, stream(), hooks=Hooks(), verbose=True)
+
+
+def test_where_nobody_watches_auto_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(monkeypatch, io.StringIO()) == ""
+    monkeypatch.setattr(sys, "stderr", None)  # as without a console
+    LinkPredictor(**tiny()).fit(planted_graph())
+
+
+def test_hooks_are_called_beside_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs: list[int] = []
+    text = shown(
+        monkeypatch, io.StringIO(), verbose=True, hooks=Hooks(on_epoch=lambda record: epochs.append(record.epoch))
+    )
+    assert epochs == [1, 2, 3] and "epoch 3/3" in text
+
+
+def test_anything_else_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"'verbose' needs to be True, False or 'auto' \(got 'yes'\)"):
+        LinkPredictor(**tiny()).fit(planted_graph(), verbose="yes")  # type: ignore[arg-type]
+
+
+class TestNotebook:
+    def test_one_line_is_written_over_within_an_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        now = [0.0]
+        monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+        stream = Notebook()
+        bar = progress.show_progress(stream=stream)
+        bar.note("model      a model")
+        bar.start("epoch", 10)
+        for done, text in ((0.5, None), (1, "loss 1.000"), (1.5, None)):
+            now[0] += 10
+            bar.advance(done, text)
+        bar.finish()
+        written = stream.getvalue()
+        assert written.startswith("\rmodel      a model\n")
+        rewritten = [line.rstrip() for line in written.partition("\n")[2].split("\r")[1:]]
+        assert rewritten == [
+            "epoch              0/10   3 min 10 s left",
+            "epoch ━            1/10   3 min left   loss 1.000",
+            "epoch ━            1/10   2 min 50 s left   loss 1.000",
+            "epoch 1/10   loss 1.000   took 30 s",
+        ]
+        assert written.endswith("\n") and written.count("\n") == 2
+        shorter = written.split("\r")
+        assert all(len(b.rstrip("\n")) >= len(a.rstrip()) for a, b in zip(shorter[2:], shorter[3:], strict=False))
+
+
+class TestCtrlC:
+    def test_keep_best_keeps_what_there_is(self) -> None:
+        """Ctrl-C in a notebook lost hours of training."""
+
+        def interrupt(record: Any) -> None:
+            if record.epoch == 2:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        before = signal.getsignal(signal.SIGINT)
+        longer = tiny(training={"epochs": 50, "patience": 0})
+        model = LinkPredictor(**longer).fit(planted_graph(), hooks=Hooks(on_epoch=interrupt), keep_best=True)
+        assert 2 <= len(model.fitted_.history) < 50 and len(model.recommend(0, k=3)) == 3
+        assert signal.getsignal(signal.SIGINT) is before
+        with pytest.raises(KeyboardInterrupt):
+            LinkPredictor(**longer).fit(planted_graph(), hooks=Hooks(on_epoch=interrupt))
+
+    def test_in_another_thread_hooks_stop_it(self) -> None:
+        found: list[LinkPredictor] = []
+
+        def work() -> None:
+            hooks = Hooks(should_stop=lambda: True)
+            found.append(LinkPredictor(**tiny()).fit(planted_graph(), hooks=hooks, keep_best=True))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert found[0].fitted_.best_epoch == 0
