@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from yinyan.text import html_table, text_table
+from yinyan.text import how_sure, html_table, percent, probability, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,8 +50,10 @@ class Recommendations(Sequence[Recommendation]):
     targets: tuple[Id, ...]  # the recommended nodes
     scores: NDArray[np.float32]  # the larger, the likelier a link
     ranks: NDArray[np.int64]  # from 1
-    probabilities: NDArray[np.float64] | None = None  # of `best_links`: calibrated, at base rate 0.5
+    probabilities: NDArray[np.float64] | None = None  # that a new link is a missing edge, at the base rate
     recall: float | None = 1.0  # of the search, per node: 1 if exact, else measured for an index; None: not measured
+    base_rate: float | None = None  # that the probabilities hold for: missing edges as a share of all new pairs
+    missing_share: float | None = None  # the same number of edges as a share of the known ones
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -63,8 +65,13 @@ class Recommendations(Sequence[Recommendation]):
     def __getitem__(self, index: int | slice) -> Recommendation | Recommendations:
         if isinstance(index, slice):
             chances = None if self.probabilities is None else self.probabilities[index]
-            return Recommendations(
-                self.sources[index], self.targets[index], self.scores[index], self.ranks[index], chances, self.recall
+            return replace(
+                self,
+                sources=self.sources[index],
+                targets=self.targets[index],
+                scores=self.scores[index],
+                ranks=self.ranks[index],
+                probabilities=chances,
             )
         return Recommendation(
             self.sources[index], self.targets[index], float(self.scores[index]), int(self.ranks[index])
@@ -84,7 +91,7 @@ class Recommendations(Sequence[Recommendation]):
         Examples
         --------
         >>> model.recommend(0, k=3).to_arrow().column_names
-        ['source', 'target', 'score', 'rank']
+        ['source', 'target', 'score', 'rank', 'probability']
         """
         import pyarrow as pa
 
@@ -107,7 +114,7 @@ class Recommendations(Sequence[Recommendation]):
         Examples
         --------
         >>> model.recommend(0, k=3).to_pandas().shape
-        (3, 4)
+        (3, 5)
         """
         try:
             import pandas as pd
@@ -121,21 +128,46 @@ class Recommendations(Sequence[Recommendation]):
         columns = {"source": self.sources, "target": self.targets, "score": self.scores, "rank": self.ranks}
         return columns if self.probabilities is None else {**columns, "probability": self.probabilities}
 
+    def how_sure(self) -> str:
+        """The base rate of the probabilities, and how many of ten such links turn out to be edges, in a sentence.
+
+        Returns
+        -------
+        str
+            One line; empty without probabilities.
+
+        Examples
+        --------
+        >>> model.recommend(0, k=3).how_sure().split(":")[0]
+        'probability'
+        """
+        if self.probabilities is None or self.base_rate is None or not len(self):
+            return ""
+        return how_sure(self.base_rate, self.missing_share, float(self.probabilities.mean()))
+
+    def _header(self) -> list[str]:
+        return ["source", "target", "score", "rank", *([] if self.probabilities is None else ["probability"])]
+
     def _rows(self) -> list[list[str]]:
-        return [
+        rows = [
             [str(r.source), str(r.target), f"{r.score:.3f}", str(r.rank)]
             for r in map(self.__getitem__, range(min(len(self), _SHOWN)))
         ]
+        chances = [] if self.probabilities is None else self.probabilities[:_SHOWN].tolist()
+        return [[*row, probability(p)] for row, p in zip(rows, chances, strict=True)] if chances else rows
 
     def __repr__(self) -> str:
         if not len(self):
             return "no links to recommend"
         more = len(self) - _SHOWN
-        table = text_table(["source", "target", "score", "rank"], self._rows(), right=(2, 3))
-        return table + (f"\n… and {more:,} more rows" if more > 0 else "")
+        table = text_table(self._header(), self._rows(), right=(2, 3, 4))
+        lines = [table, *([f"… and {more:,} more rows"] if more > 0 else []), self.how_sure()]
+        return "\n".join(line for line in lines if line)
 
     def _repr_html_(self) -> str:
-        return html_table(["source", "target", "score", "rank"], self._rows(), more=len(self) - _SHOWN)
+        below = self.how_sure()
+        table = html_table(self._header(), self._rows(), more=len(self) - _SHOWN)
+        return table + (f"<p>{html.escape(below)}</p>" if below else "")
 
 
 class Contribution(NamedTuple):
@@ -183,7 +215,7 @@ class Explanation:
         """The score with its probability, and the score without messages."""
         chance = ""
         if self.probability is not None and self.base_rate is not None:
-            chance = f", probability {self.probability:.3f} at base rate {self.base_rate:g}"
+            chance = f", probability {probability(self.probability)} at a base rate of {percent(self.base_rate)}"
         known = "this edge is in the graph; " if self.is_link else ""
         return (
             f"{self.source} – {self.target}: score {self.score:.3f}{chance}",

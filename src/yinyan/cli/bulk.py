@@ -97,7 +97,7 @@ def recommend_all(
                     f"stopped after {start:,} of {len(ids):,} nodes; the finished parts are in '{folder}'"
                 )
             nodes = ids.take(range(start, min(start + block, len(ids))))
-            found = model.recommend(nodes, k, search="exact") if index is None else index.recommend(nodes, k)
+            found = model.recommend(nodes, k, index=index, search="exact")
             write_parquet(found.to_arrow(), part)
         on_progress(min(start + block, len(ids)), len(ids))
     count = _join([folder / f"{start:012d}.parquet" for start in starts], path)

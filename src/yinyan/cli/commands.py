@@ -125,11 +125,7 @@ def recommend(
         return
     pool = None if among is None else candidates(predictor, among, header=not no_header)
     asked = [ids.parse(text) for text in nodes or ()]
-    found = (
-        predictor.recommend(asked, k, among=pool, search="exact")
-        if built is None
-        else built.recommend(asked, k, among=pool)
-    )
+    found = predictor.recommend(asked, k, among=pool, index=built, search="exact")
     common.show_links(found, out, as_json=as_json)
     progress.note(described(built, k))
 
@@ -161,7 +157,9 @@ def score(
     source: Annotated[str | None, typer.Option(help="column of source ids (default: guessed)")] = None,
     target: Annotated[str | None, typer.Option(help="column of target ids (default: guessed)")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="first line is data (default: column names)")] = False,
-    base_rate: Annotated[float, typer.Option(help="share of links among the pairs, for the probabilities")] = 0.5,
+    base_rate: Annotated[
+        float | None, typer.Option(help="share of links among the pairs (default: base rate of the model)")
+    ] = None,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
     as_json: flags.AsJson = False,
@@ -171,6 +169,7 @@ def score(
 
     from yinyan.cli.bulk import check_rows_file, pairs_of
     from yinyan.results import id_column
+    from yinyan.text import how_sure
 
     check_rows_file(out)
     predictor = common.load(model, device)
@@ -182,13 +181,16 @@ def score(
         columns = {"source": id_column(first), "target": id_column(second), "score": scores, "probability": chances}
         common.deliver(pa.table(columns), out, as_json=as_json)
         return
-    name = "probability" if as_json else f"probability at base rate {base_rate:g}"
+    rate = predictor.base_rate_ if base_rate is None else base_rate
     answers = zip(first, second, scores.tolist(), chances.tolist(), strict=True)
-    rows = [{"source": a, "target": b, "score": s, name: p} for a, b, s, p in answers]
+    rows = [{"source": a, "target": b, "score": s, "probability": p} for a, b, s, p in answers]
     if as_json:
-        common.print_json({"base_rate": base_rate, "pairs": rows})
-    else:
-        common.print_rows(rows, as_json=False, right=(2, 3))
+        common.print_json({"base_rate": rate, "pairs": rows})
+        return
+    common.print_rows(rows, as_json=False, right=(2, 3))
+    if rows:
+        missing = predictor.fitted_.missing_share if base_rate is None else None
+        typer.echo(how_sure(rate, missing, float(chances.mean())))
 
 
 @app.command()

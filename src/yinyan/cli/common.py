@@ -21,7 +21,7 @@ from yinyan.files import write_text
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import Checkpoints, JsonLines, Progress, interruptible, make_folder
 from yinyan.settings import Settings, read_settings
-from yinyan.text import counted, text_table
+from yinyan.text import counted, probability, text_table
 
 if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     import pyarrow as pa
@@ -289,6 +289,8 @@ def facts(fitted: Fitted) -> dict[str, Any]:
         "seed": fitted.seed,
         "validation": fitted.metrics,
         "best_epoch": fitted.best_epoch,
+        "base_rate": fitted.base_rate,
+        "missing_share": fitted.missing_share,
         "settings": fitted.settings.to_dict(),
     }
 
@@ -308,6 +310,8 @@ def show_links(
     if found.probabilities is not None:
         rows = [{**row, "probability": p} for row, p in zip(rows, found.probabilities.tolist(), strict=True)]
     print_rows(rows, as_json=as_json, right=(2, 3, 4), empty=empty)
+    if found.how_sure() and not as_json:
+        typer.echo(found.how_sure())
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, right: Sequence[int] = (), empty: str = "") -> None:
@@ -317,8 +321,12 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, right: Seque
     elif not rows:
         typer.echo(empty)
     else:
-        cells = [[f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+        cells = [[_cell(name, value) for name, value in row.items()] for row in rows]
         typer.echo(text_table(list(rows[0]), cells, right=right))
+
+
+def _cell(name: str, value: Any) -> str:
+    return probability(value) if name == "probability" else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _say_written(count: int, out: Path, *, as_json: bool, search: Mapping[str, Any] | None = None) -> None:

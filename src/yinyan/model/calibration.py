@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from yinyan.errors import InputError
+from yinyan.model.held_out_lists import HeldOutLists
 
 __all__ = [
     "Calibration",
@@ -16,29 +17,37 @@ __all__ = [
     "PlattCalibration",
     "calibration_from_dict",
     "fit_calibration",
+    "fit_to_lists",
     "shifted",
 ]
 
 Method = Literal["platt", "isotonic"]
 Floats = NDArray[np.float64]
 
-BASE_RATE = 0.5  # of the calibration: as many links as non-links, whatever was sampled
+BASE_RATE = 0.5  # of a calibration on sampled pairs: as many links as non-links, whatever was sampled
+
+_KNEE = 0.8  # quantile of the scores of lists from which on the slope may be another
+_PRIORS = (1e-3, 16.0, 0.0)  # of slope, bend and intercept, in observations: few hits leave the line straight
 
 
 @dataclass(frozen=True)
 class PlattCalibration:
-    """σ(slope · score + intercept)."""
+    """σ(slope · score + bend · max(0, score - knee) + intercept)."""
 
     slope: float
     intercept: float
+    base_rate: float = BASE_RATE
+    bend: float = 0.0
+    knee: float = 0.0
 
     def probabilities(self, scores: ArrayLike) -> Floats:
-        """P(link | score) at base rate 1/2."""
-        return _sigmoid(self.slope * np.asarray(scores, dtype=np.float64) + self.intercept)
+        """P(link | score) at the calibration's own base rate."""
+        s = np.asarray(scores, dtype=np.float64)
+        return _sigmoid(self.slope * s + self.bend * np.maximum(0.0, s - self.knee) + self.intercept)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"method": "platt", "slope": self.slope, "intercept": self.intercept}
+        return {"method": "platt", **vars(self)}
 
 
 @dataclass(frozen=True)
@@ -47,17 +56,19 @@ class IsotonicCalibration:
 
     knots: tuple[float, ...]
     values: tuple[float, ...]
+    base_rate: float = BASE_RATE
 
     def probabilities(self, scores: ArrayLike) -> Floats:
-        """P(link | score) at base rate 1/2."""
+        """P(link | score) at the calibration's own base rate."""
         return np.interp(np.asarray(scores, dtype=np.float64), self.knots, self.values)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"method": "isotonic", "knots": list(self.knots), "values": list(self.values)}
+        knots, values = list(self.knots), list(self.values)
+        return {"method": "isotonic", "knots": knots, "values": values, "base_rate": self.base_rate}
 
 
-Calibration = PlattCalibration | IsotonicCalibration  # maps scores to probabilities at base rate 1/2
+Calibration = PlattCalibration | IsotonicCalibration  # maps scores to probabilities at its own base rate
 
 
 def fit_calibration(positive: ArrayLike, negative: ArrayLike, method: Method) -> Calibration:
@@ -67,24 +78,102 @@ def fit_calibration(positive: ArrayLike, negative: ArrayLike, method: Method) ->
         raise InputError("calibration needs held-out links and negatives (got none of one kind)")
     scores = np.concatenate([pos, neg])
     weights = np.concatenate([np.full(pos.size, 0.5 / pos.size), np.full(neg.size, 0.5 / neg.size)])
-    # Platt's smoothed labels: a perfectly separated sample does not prove certainty
-    labels = np.concatenate([np.full(pos.size, (pos.size + 1) / (pos.size + 2)), np.full(neg.size, 1 / (neg.size + 2))])
+    labels = _smoothed(np.repeat([True, False], [pos.size, neg.size]))
     return _platt(scores, labels, weights) if method == "platt" else _isotonic(scores, labels, weights)
 
 
-def shifted(probabilities: ArrayLike, base_rate: float) -> Floats:
-    """Probabilities at base rate 1/2 restated for another: the odds are multiplied by its odds."""
+def fit_to_lists(lists: HeldOutLists, method: Method, base_rate: float) -> Calibration:
+    """Fit on recommended lists in which held-out edges count as hits.
+
+    The other rows are not all negatives: `lists.missing` edges are missing among them per held-out one. With p the
+    probability that such a row is one of those, a row is a hit with probability q = p / (p + lists.missing). This q is
+    fitted to the hits, and p is what is kept.
+    """
+    if not lists.scores.size:
+        raise InputError("calibration needs recommended lists of held-out edges (got none)")
+    scores, labels = lists.scores.astype(np.float64), _smoothed(lists.hits)
+    weights = lists.weights * (lists.weights.size / lists.weights.sum())
+    if method == "platt":
+        return _bent(scores, labels, weights, lists.missing, base_rate)
+    steps = _isotonic(scores, labels, weights)
+    return IsotonicCalibration(steps.knots, tuple(lists.as_missing(steps.values).tolist()), base_rate)
+
+
+def shifted(probabilities: ArrayLike, base_rate: float, given: float = BASE_RATE) -> Floats:
+    """Probabilities at the base rate `given` restated for another: the odds are multiplied by the ratio of theirs."""
     if not isinstance(base_rate, (int, float)) or not 0 < base_rate < 1:
         raise InputError(f"'base_rate' needs to lie between 0 and 1 (got {base_rate!r})")
     p = np.asarray(probabilities, dtype=np.float64)
-    return p * base_rate / (p * base_rate + (1 - p) * (1 - base_rate))
+    up, down = base_rate * (1 - given), (1 - base_rate) * given
+    return p * up / (p * up + (1 - p) * down)
 
 
 def calibration_from_dict(form: dict[str, Any]) -> Calibration:
-    """The inverse of `to_dict`."""
+    """The inverse of `to_dict`; models of earlier versions have a base rate of 1/2 and a straight line."""
+    rate = float(form.get("base_rate", BASE_RATE))
+    if not 0 < rate < 1:
+        raise ValueError(f"the base rate of the calibration needs to lie between 0 and 1 (got {rate})")
     if form["method"] == "platt":
-        return PlattCalibration(float(form["slope"]), float(form["intercept"]))
-    return IsotonicCalibration(tuple(map(float, form["knots"])), tuple(map(float, form["values"])))
+        slope, intercept, bend, knee = (float(form.get(n, 0.0)) for n in ("slope", "intercept", "bend", "knee"))
+        return PlattCalibration(slope, intercept, rate, bend, knee)
+    return IsotonicCalibration(tuple(map(float, form["knots"])), tuple(map(float, form["values"])), rate)
+
+
+def _smoothed(hits: NDArray[np.bool_]) -> Floats:
+    """Platt's smoothed labels: a perfectly separated sample does not prove certainty."""
+    num_hits = int(hits.sum())
+    return np.where(hits, (num_hits + 1) / (num_hits + 2), 1 / (hits.size - num_hits + 2))
+
+
+def _bent(scores: Floats, labels: Floats, weights: Floats, missing: float, base_rate: float) -> PlattCalibration:
+    """A line with one bend, whose both slopes rise; else a straight line, else the rate."""
+    centre = float(np.average(scores, weights=weights))
+    spread = float(np.sqrt(np.average((scores - centre) ** 2, weights=weights))) or 1.0
+    x, knee = (scores - centre) / spread, (_quantile(scores, weights, _KNEE) - centre) / spread
+    columns = np.stack([x, np.maximum(0.0, x - knee), np.ones_like(x)], axis=1)
+    for kept in ([0, 1, 2], [0, 2], [2]):
+        theta = np.zeros(3)
+        theta[kept] = _fitted(columns[:, kept], labels, weights, missing, np.array(_PRIORS)[kept])
+        if theta[0] >= 0 and theta[0] + theta[1] >= 0:  # a better score never means a smaller chance
+            break
+    slope, bend = float(theta[0]) / spread, float(theta[1]) / spread
+    return PlattCalibration(slope, float(theta[2]) - slope * centre, base_rate, bend, knee * spread + centre)
+
+
+def _quantile(values: Floats, weights: Floats, share: float) -> float:
+    """The least value that so large a share of the weight does not exceed."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, share * reached[-1])])
+
+
+def _fitted(x: Floats, labels: Floats, weights: Floats, missing: float, priors: Floats) -> Floats:
+    """Fisher scoring on the weighted log-loss of q = p / (p + missing), p = σ(x θ), halving steps that overshoot."""
+
+    def loss(theta: Floats) -> float:
+        z = x @ theta
+        p = _sigmoid(z)
+        return float((weights * (np.log(p + missing) + labels * np.logaddexp(0, -z))).sum()) + float(
+            priors @ theta**2 / 2
+        )
+
+    theta = np.zeros(x.shape[1])
+    rate = float(np.clip((weights * labels).sum() / weights.sum(), 1e-12, 0.5))
+    start = min(missing * rate / (1 - rate), 0.9)
+    theta[-1] = np.log(start / (1 - start))
+    now = loss(theta)
+    for _ in range(100):
+        p = _sigmoid(x @ theta)
+        share = (1 - p) / (p + missing)
+        slope = x.T @ (weights * share * (p * (1 - labels) - missing * labels)) + priors * theta
+        bend = (x * (weights * missing * p * share**2)[:, None]).T @ x + np.diag(priors + 1e-9)
+        step = np.linalg.solve(bend, slope)
+        while (then := loss(theta - step)) > now and np.abs(step).max() > 1e-12:
+            step = step / 2
+        theta, gain, now = theta - step, now - then, then
+        if gain < 1e-10 * max(1.0, abs(now)):
+            break
+    return theta
 
 
 def _platt(scores: Floats, labels: Floats, weights: Floats) -> PlattCalibration:

@@ -11,7 +11,6 @@ import numpy as np
 from yinyan.errors import YinYanError
 from yinyan.graph.ids import Id
 from yinyan.live.live_state import LiveState
-from yinyan.model.calibration import BASE_RATE
 from yinyan.retrieval.exact import TopK
 from yinyan.retrieval.recommend import Wish, partners_together
 from yinyan.retrieval.similar import similar_nodes
@@ -21,7 +20,7 @@ __all__ = ["Wish", "embed", "explain", "recommend", "recommend_together", "score
 Pair = Sequence[Id]
 
 
-def score(state: LiveState, pairs: Sequence[Pair], base_rate: float = BASE_RATE) -> dict[str, Any]:
+def score(state: LiveState, pairs: Sequence[Pair], base_rate: float | None = None) -> dict[str, Any]:
     """Score and probability of each pair."""
     questions = state.questions
     rows = questions.pair_rows(pairs)
@@ -32,7 +31,8 @@ def score(state: LiveState, pairs: Sequence[Pair], base_rate: float = BASE_RATE)
         {"source": pair[0], "target": pair[1], "score": s, "probability": p, "is_link": link}
         for pair, s, p, link in zip(pairs, scores.tolist(), chances.tolist(), links, strict=True)
     ]
-    return {"scores": answers, "version": state.version}
+    rate = state.base_rate if base_rate is None else base_rate
+    return {"scores": answers, "base_rate": rate, "version": state.version}
 
 
 def recommend(state: LiveState, wish: Wish) -> dict[str, Any]:
@@ -53,6 +53,8 @@ def recommend_together(state: LiveState, wishes: Sequence[Wish]) -> list[dict[st
         if isinstance(partners, YinYanError)
         else {
             "results": [{"node": node, "recommendations": next(listed)} for node in wish.nodes],
+            "base_rate": state.base_rate,
+            "missing_share": state.missing_share,
             "version": state.version,
         }
         for wish, partners in zip(wishes, found, strict=True)
@@ -66,7 +68,7 @@ def _listed(state: LiveState, tops: Sequence[TopK]) -> list[list[dict[str, Any]]
     label = state.structure.names.label
     rows = np.concatenate([top.rows for top in tops])
     scores = np.concatenate([top.scores for top in tops])
-    chances = state.calibration.probabilities(scores).tolist()
+    chances = state.questions.probabilities(scores).tolist()
     columns = zip(state.ids(rows), rows.tolist(), scores.tolist(), chances, strict=True)
     return [
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
@@ -97,7 +98,7 @@ class Client:
         Returns
         -------
         Recommendations
-            Source, target, score and rank, best first for each node.
+            Source, target, score, rank and probability, best first for each node.
 
         Raises
         ------
@@ -112,8 +113,12 @@ class Client:
         """
         pool = None if among is None else list(among)
         body = {"k": k, "exclude_known": exclude_known, "among": pool}
-        results = self._gathered("recommend", "nodes", _listed(nodes), RECOMMEND_NODES, "results", body)
-        return _table([(r["node"], p["target"], p) for r in results for p in r["recommendations"]], "score")
+        answers = self._answers("recommend", "nodes", _listed(nodes), RECOMMEND_NODES, body)
+        results = [result for answer in answers for result in answer["results"]]
+        found = _table([(r["node"], p["target"], p) for r in results for p in r["recommendations"]], "score")
+        chances = [p["probability"] for r in results for p in r["recommendations"]]
+        rates = {name: answers[-1][name] for name in ("base_rate", "missing_share")}
+        return replace(found, probabilities=np.array(chances, dtype=np.float64), **rates)
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
         """The k nodes nearest to each in the embedding space, as `LinkPredictor.similar`.
@@ -171,15 +176,16 @@ class Client:
         found = self._gathered("score", "pairs", pairs, PAIRS, "scores")
         return np.array([s["score"] for s in found], dtype=np.float32)
 
-    def predict_proba(self, pairs: Sequence[Pair], *, base_rate: float = 0.5) -> NDArray[np.float64]:
-        """The probability that each pair is a link.
+    def predict_proba(self, pairs: Sequence[Pair], *, base_rate: float | None = None) -> NDArray[np.float64]:
+        """The probability that each pair is a missing edge, as `LinkPredictor.predict_proba`.
 
         Parameters
         ----------
         pairs
             A sequence of pairs (source, target).
         base_rate
-            The share of links among the pairs asked about, if known: the probabilities hold for it.
+            The share of links among the pairs asked about, if it is known. With None probabilities hold at the base
+            rate of the model, which `model()["probabilities"]` has.
 
         Returns
         -------
@@ -490,9 +496,14 @@ class Client:
         self, route: str, field: str, values: Sequence[Any], most: int, name: str, more: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """Answers about a list, in its order, by as many requests as it takes."""
+        return [found for answer in self._answers(route, field, values, most, more) for found in answer[name]]
+
+    def _answers(
+        self, route: str, field: str, values: Sequence[Any], most: int, more: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The answer to each of as many requests as a list takes."""
         room = BODY_BYTES - _ENVELOPE - len(json.dumps(more))
-        parts = _parts(values, most, room)
-        return [answer for part in parts for answer in self._post(route, {field: part, **(more or {})})[name]]
+        return [self._post(route, {field: part, **(more or {})}) for part in _parts(values, most, room)]
 
     def _changed(self, method: str, route: str, field: str, pairs: Sequence[Pair], name: str) -> int:
         """How many pairs of a list changed, by as many requests as it takes."""
