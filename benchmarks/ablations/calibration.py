@@ -5,8 +5,8 @@ YINYAN_DATA=/data python benchmarks/ablations/calibration.py --data cora,usair -
 Protocol clean, default settings: the model is fitted to the training edges with its own validation edges, and its
 probabilities are compared with the test edges. The base rate is that of `fit` for a split with test edges: their number
 over the pairs without a training or validation edge. `lists` are the ten best of each source; sources are all nodes, or
-2,000 that stand for them, whether or not they have test edges. `best 100` are the 100 best new links of the graph. With
-messages `+val` the same model embeds the validation edges too, as a model that is used does.
+1,000 that stand for them, whether or not they have test edges. `best 100` are the 100 best new links of as many nodes.
+With `+val` the same model embeds the validation edges too, as a model that is used does.
 
 A figure is stated / observed. `ece` is the expected calibration error over ten bins of equal weight. The rows `pairs`
 show the calibration of earlier versions, on one negative per edge, at the same base rate and at 1/2.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ from yinyan.splits import Split, random_split
 DATA = (
     "cora,citeseer,pubmed,usair,ns,power,router,lastfm-friends,lastfm-listens,citeulike,email-enron,fb15k-237,ddi-1000"
 )
-SOURCES, BEST = 2_000, 100
+SOURCES, BEST = 1_000, 100
 CPU = torch.device("cpu")
 
 Floats = NDArray[np.float64]
@@ -70,18 +70,20 @@ def _cells(row: dict[str, Any]) -> list[object]:
 
 
 def measured(model: LinkPredictor, split: Split) -> list[dict[str, Any]]:
-    """A row for the model as fitted, one with validation edges as messages, and two for the former calibration."""
+    """A row for the model as fitted, two for the former calibration, and one with validation edges as messages."""
     fitted = model.fitted_
     both = np.union1d(split.train_messages, split.graph.find_edges(split.valid_targets))
-    renewed = replace(fitted, embeddings=_embedded(fitted, split, both))
     former = fit_calibration(*fitted.valid_scores, "platt")
-    at_rate = shifted_by(former, fitted.base_rate)
-    return [
-        _row("lists", fitted, split, fitted.calibration.probabilities),
-        _row("lists +val", renewed, split, fitted.calibration.probabilities),
-        _row("pairs", fitted, split, at_rate),
-        _row("pairs at 1/2", fitted, split, former.probabilities),
-    ]
+    calibrations = {
+        "lists": fitted.calibration.probabilities,
+        "pairs": shifted_by(former, fitted.base_rate),
+        "pairs at 1/2": former.probabilities,
+    }
+    lists, best = _shown(fitted, split)
+    shown = [(name, lists, best, found) for name, found in calibrations.items()]
+    renewed = replace(fitted, embeddings=_embedded(fitted, split, both))
+    shown.append(("lists +val", *_shown(renewed, split), calibrations["lists"]))
+    return [{"calibrated on": name, "base rate": fitted.base_rate, **_figures(*row)} for name, *row in shown]
 
 
 def shifted_by(calibration: Calibration, rate: float) -> Any:
@@ -89,25 +91,36 @@ def shifted_by(calibration: Calibration, rate: float) -> Any:
     return lambda scores: shifted(calibration.probabilities(scores), rate, calibration.base_rate)
 
 
-def _row(name: str, fitted: Fitted, split: Split, probabilities: Any) -> dict[str, Any]:
-    lists = lists_of_test(fitted, split, count=min(SOURCES, split.graph.num_nodes))
+class Best(NamedTuple):
+    """The best new links: their scores, and whether they are test edges."""
+
+    scores: NDArray[np.float32]
+    hits: NDArray[np.bool_]
+
+
+def _shown(fitted: Fitted, split: Split) -> tuple[HeldOutLists, Best]:
+    """What a user is shown: lists of nodes, and the best links of as many nodes."""
+    graph, count = split.graph, min(SOURCES, split.graph.num_nodes)
+    lists = lists_of_test(fitted, split, count=count)
     if lists is None:
         raise ValueError("the split has no test edges")
+    asker = LinkPredictor(seed=fitted.seed)
+    asker.fitted_ = fitted
+    drawn = np.random.default_rng(split.seed).choice(graph.num_nodes, count, replace=False)
+    best = asker.best_links(BEST, nodes=graph.ids.take(np.sort(drawn)), search="exact")
+    ends = np.stack([graph.ids.rows(best.sources), graph.ids.rows(best.targets)], axis=1)
+    return lists, Best(best.scores, graph.has_edges(ends))
+
+
+def _figures(lists: HeldOutLists, best: Best, probabilities: Any) -> dict[str, Any]:
     chances = probabilities(lists.scores)
-    head = LinkPredictor(seed=fitted.seed)
-    head.fitted_ = fitted
-    best = head.best_links(BEST, search="exact")
-    ends = np.stack([split.graph.ids.rows(best.sources), split.graph.ids.rows(best.targets)], axis=1)
-    hidden = split.graph.has_edges(ends)
     return {
-        "calibrated on": name,
-        "base rate": fitted.base_rate,
         "ece": calibration_error(chances, lists),
         "lists": _pair(chances, lists.hits, lists.weights),
         "few edges": _group(chances, lists, 0),
         "many edges": _group(chances, lists, -1),
-        "best 100": _pair(probabilities(best.scores), hidden),
-        "95 % of observed": _interval(hidden),
+        "best 100": _pair(probabilities(best.scores), best.hits),
+        "95 % of observed": _interval(best.hits),
     }
 
 

@@ -89,7 +89,6 @@ def _links_and_map(model: LinkPredictor) -> dict[str, Any]:
     return {
         "recommended": {
             "num_asked": asked.size,
-            "how_sure": links.how_sure(),
             "links": [
                 {"source": row.source, "target": row.target, "score": row.score, "probability": chance}
                 for row, chance in zip(links, chances, strict=True)
