@@ -25,6 +25,9 @@ def test_the_client_answers_as_the_predictor_does(mixed: Path) -> None:
         )
         found, wanted = client.recommend([7, "7"], 4), predictor.recommend([7, "7"], 4)
         assert (found.sources, found.targets) == (wanted.sources, wanted.targets)
+        np.testing.assert_allclose(found.probabilities, wanted.probabilities, rtol=1e-3)
+        assert found.how_sure() == wanted.how_sure() != ""
+        np.testing.assert_allclose(client.predict_proba(pairs), predictor.predict_proba(pairs), rtol=1e-5)
         assert client.recommend("007", 2, among=[110, 111], exclude_known=False).targets == (
             predictor.recommend("007", 2, among=[110, 111], exclude_known=False).targets
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -26,28 +26,30 @@ Floats = NDArray[np.float64]
 
 BASE_RATE = 0.5  # of a calibration on sampled pairs: as many links as non-links, whatever was sampled
 
-_KNEE = 0.8  # quantile of the scores of lists from which on the slope may be another
-_PRIORS = (1e-3, 16.0, 0.0)  # of slope, bend and intercept, in observations: few hits leave the line straight
+_PRIORS = (1e-3, 0.0)  # of slope and intercept, in observations: a sample that is separated has no steepest line
+_HITS_PER_BIN, _MOST_BINS = 25, 8  # expected hits between two knots of the correction
+_SHRINKAGE = 10.0  # hits that each bin is given as expected: few hits leave the line straight
 
 
 @dataclass(frozen=True)
 class PlattCalibration:
-    """σ(slope · score + bend · max(0, score - knee) + intercept)."""
+    """σ(slope · score + intercept + shift): the shift, where lists differ from the line, is linear between knots."""
 
     slope: float
     intercept: float
     base_rate: float = BASE_RATE
-    bend: float = 0.0
-    knee: float = 0.0
+    knots: tuple[float, ...] = ()
+    shifts: tuple[float, ...] = ()
 
     def probabilities(self, scores: ArrayLike) -> Floats:
         """P(link | score) at the calibration's own base rate."""
         s = np.asarray(scores, dtype=np.float64)
-        return _sigmoid(self.slope * s + self.bend * np.maximum(0.0, s - self.knee) + self.intercept)
+        shift = np.interp(s, self.knots, self.shifts) if self.knots else 0.0
+        return _sigmoid(self.slope * s + self.intercept + shift)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"method": "platt", **vars(self)}
+        return {"method": "platt", **vars(self), "knots": list(self.knots), "shifts": list(self.shifts)}
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def fit_to_lists(lists: HeldOutLists, method: Method, base_rate: float) -> Calib
     scores, labels = lists.scores.astype(np.float64), _smoothed(lists.hits)
     weights = lists.weights * (lists.weights.size / lists.weights.sum())
     if method == "platt":
-        return _bent(scores, labels, weights, lists.missing, base_rate)
+        return _corrected(_line(scores, labels, weights, lists.missing, base_rate), lists, weights)
     steps = _isotonic(scores, labels, weights)
     return IsotonicCalibration(steps.knots, tuple(lists.as_missing(steps.values).tolist()), base_rate)
 
@@ -109,14 +111,17 @@ def shifted(probabilities: ArrayLike, base_rate: float, given: float = BASE_RATE
 
 
 def calibration_from_dict(form: dict[str, Any]) -> Calibration:
-    """The inverse of `to_dict`; models of earlier versions have a base rate of 1/2 and a straight line."""
+    """The inverse of `to_dict`; models of earlier versions have a base rate of 1/2 and a line."""
     rate = float(form.get("base_rate", BASE_RATE))
     if not 0 < rate < 1:
         raise ValueError(f"the base rate of the calibration needs to lie between 0 and 1 (got {rate})")
+    knots = tuple(map(float, form.get("knots", ())))
+    values = tuple(map(float, form.get("shifts" if form["method"] == "platt" else "values", ())))
+    if len(knots) != len(values):
+        raise ValueError(f"the calibration has {len(knots)} knots and {len(values)} values")
     if form["method"] == "platt":
-        slope, intercept, bend, knee = (float(form.get(n, 0.0)) for n in ("slope", "intercept", "bend", "knee"))
-        return PlattCalibration(slope, intercept, rate, bend, knee)
-    return IsotonicCalibration(tuple(map(float, form["knots"])), tuple(map(float, form["values"])), rate)
+        return PlattCalibration(float(form["slope"]), float(form["intercept"]), rate, knots, values)
+    return IsotonicCalibration(knots, values, rate)
 
 
 def _smoothed(hits: NDArray[np.bool_]) -> Floats:
@@ -125,26 +130,42 @@ def _smoothed(hits: NDArray[np.bool_]) -> Floats:
     return np.where(hits, (num_hits + 1) / (num_hits + 2), 1 / (hits.size - num_hits + 2))
 
 
-def _bent(scores: Floats, labels: Floats, weights: Floats, missing: float, base_rate: float) -> PlattCalibration:
-    """A line with one bend, whose both slopes rise; else a straight line, else the rate."""
+def _line(scores: Floats, labels: Floats, weights: Floats, missing: float, base_rate: float) -> PlattCalibration:
+    """The line of best likelihood, if it rises; else the rate."""
     centre = float(np.average(scores, weights=weights))
     spread = float(np.sqrt(np.average((scores - centre) ** 2, weights=weights))) or 1.0
-    x, knee = (scores - centre) / spread, (_quantile(scores, weights, _KNEE) - centre) / spread
-    columns = np.stack([x, np.maximum(0.0, x - knee), np.ones_like(x)], axis=1)
-    for kept in ([0, 1, 2], [0, 2], [2]):
-        theta = np.zeros(3)
-        theta[kept] = _fitted(columns[:, kept], labels, weights, missing, np.array(_PRIORS)[kept])
-        if theta[0] >= 0 and theta[0] + theta[1] >= 0:  # a better score never means a smaller chance
-            break
-    slope, bend = float(theta[0]) / spread, float(theta[1]) / spread
-    return PlattCalibration(slope, float(theta[2]) - slope * centre, base_rate, bend, knee * spread + centre)
+    x = np.stack([(scores - centre) / spread, np.ones_like(scores)], axis=1)
+    theta = _fitted(x, labels, weights, missing, np.array(_PRIORS))
+    if theta[0] < 0:  # a better score never means a smaller chance: then scores say nothing
+        theta = np.append(0.0, _fitted(x[:, 1:], labels, weights, missing, np.array(_PRIORS[1:])))
+    slope = float(theta[0]) / spread
+    return PlattCalibration(slope, float(theta[1]) - slope * centre, base_rate)
 
 
-def _quantile(values: Floats, weights: Floats, share: float) -> float:
-    """The least value that so large a share of the weight does not exceed."""
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(reached, share * reached[-1])])
+def _corrected(line: PlattCalibration, lists: HeldOutLists, weights: Floats) -> PlattCalibration:
+    """Shift the line by what bins of the lists, of as many expected hits each, have more or fewer hits than it states.
+
+    Each bin has some expected hits added to what it has, so that chance moves it little. The curve keeps rising.
+    """
+    order = np.argsort(lists.scores, kind="stable")
+    scores, hits, w = lists.scores[order].astype(np.float64), lists.hits[order], weights[order]
+    p = line.probabilities(scores)
+    expected = w * p / (p + lists.missing)
+    count = int(min(_MOST_BINS, expected.sum() // _HITS_PER_BIN, np.unique(scores).size))
+    if count < 2 or line.slope == 0:
+        return line
+    reached = (np.cumsum(expected) - expected / 2) / expected.sum()
+    bin_of = np.minimum((reached * count).astype(np.int64), count - 1)
+    stated = np.bincount(bin_of, expected, count)
+    found = np.bincount(bin_of, w * hits, count)
+    knots = np.bincount(bin_of, expected * scores, count) / stated
+    share = stated / np.bincount(bin_of, w, count)
+    most = 0.98 / (1 + lists.missing)  # of hits, where nearly all others are missing edges
+    shares = [np.minimum(q, most) for q in (share, share * (found + _SHRINKAGE) / (stated + _SHRINKAGE))]
+    before, after = (np.log(q) - np.log1p(-q) for q in map(lists.as_missing, shares))
+    at = line.slope * knots
+    rising = _isotonic(knots, at + after - before, stated).probabilities(knots)
+    return replace(line, knots=tuple(knots.tolist()), shifts=tuple((rising - at).tolist()))
 
 
 def _fitted(x: Floats, labels: Floats, weights: Floats, missing: float, priors: Floats) -> Floats:
