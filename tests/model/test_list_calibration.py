@@ -42,7 +42,7 @@ def drawn_lists(missing: float, count: int = 60_000, seed: int = 0) -> tuple[Hel
 def test_known_parameters_come_back(missing: float) -> None:
     found = fit_to_lists(drawn_lists(missing)[0], "platt", RATE)
     assert isinstance(found, PlattCalibration) and found.base_rate == RATE
-    assert found.slope == pytest.approx(1.2, rel=0.07) and np.abs(found.shifts).max() < 0.3
+    assert found.slope == pytest.approx(1.2, rel=0.07) and np.abs(found.shifts).max() < 0.5
     assert found.probabilities([0.0, 2.0]) == pytest.approx([1 / (1 + np.exp(3)), 1 / (1 + np.exp(0.6))], abs=0.03)
 
 
@@ -76,16 +76,17 @@ def test_scores_that_saturate_are_followed() -> None:
     """On a graph of co-authors the best scores lay within a tenth of each other, and a line stated .18 for .5."""
     rng = np.random.default_rng(5)
     truth = rng.normal(-5, 2, 30_000)
-    odds = np.exp(np.minimum(truth, -0.3))
+    odds = np.exp(np.minimum(truth, -1.0))
     hits = rng.random(truth.size) < odds / (1 + odds)
-    scores = (4 * np.tanh(truth + 5)).astype(np.float32)
+    scores = (4 * np.tanh(truth / 2 + 2.5)).astype(np.float32)
     ones = np.ones(truth.size, np.int64)
     found = fit_to_lists(HeldOutLists(scores, hits, ones.astype(float), ones, ones, 1.0), "platt", RATE)
     best = np.argsort(-truth)[:300]
     stated = found.probabilities(scores[best]).mean()
     assert isinstance(found, PlattCalibration)
     line = PlattCalibration(found.slope, found.intercept, RATE).probabilities(scores[best]).mean()
-    assert line < 0.6 * odds[best].mean() < stated < 1.2 * odds[best].mean()
+    assert line < 0.6 * odds[best].mean()
+    assert stated == pytest.approx(odds[best].mean(), rel=0.15)
 
 
 @pytest.mark.parametrize("form", [{"knots": [1.0], "shifts": []}, {"method": "isotonic", "knots": [1.0]}])
@@ -101,7 +102,9 @@ def test_weights_count_as_rows() -> None:
     weighted = HeldOutLists(lists.scores, lists.hits, more.astype(float), lists.degrees, lists.ranks, 1.0)
     grid = np.linspace(0, 3, 6)
     by_rows = fit_to_lists(HeldOutLists(**columns, missing=1.0), "platt", RATE).probabilities(grid)
-    assert fit_to_lists(weighted, "platt", RATE).probabilities(grid) == pytest.approx(by_rows, rel=0.05)
+    found = fit_to_lists(weighted, "platt", RATE).probabilities(grid)
+    assert found == pytest.approx(by_rows, rel=0.25)
+    assert (fit_to_lists(lists, "platt", RATE).probabilities(grid) > 1.5 * found).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
