@@ -19,8 +19,8 @@ class ReliabilityBins(NamedTuple):
 
     predicted: Floats  # weighted mean of the stated probabilities
     observed: Floats  # weighted share of hits
-    low: Floats  # 95 % Wilson interval of the observed share
-    high: Floats
+    low: Floats  # lower end of the 95 % Wilson interval of the observed share
+    high: Floats  # its upper end
     counts: NDArray[np.int64]  # rows, unweighted
     weights: Floats  # the bin's share of the weight of all rows
 
