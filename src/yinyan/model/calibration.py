@@ -156,7 +156,7 @@ def _corrected(line: PlattCalibration, lists: HeldOutLists, weights: Floats) -> 
         return line
     reached = (np.cumsum(expected) - expected / 2) / expected.sum()
     bin_of = np.minimum((reached * count).astype(np.int64), count - 1)
-    stated = np.bincount(bin_of, expected, count)
+    stated = np.bincount(bin_of, expected, count).astype(np.float64)
     found = np.bincount(bin_of, w * hits, count)
     knots = np.bincount(bin_of, expected * scores, count) / stated
     share = stated / np.bincount(bin_of, w, count)
