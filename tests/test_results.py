@@ -145,7 +145,7 @@ def told() -> Explanation:
 
 def test_an_explanation_reads_as_a_story(told: Explanation) -> None:
     assert repr(told) == (
-        "a – b: score 1.375, probability 0.750 at base rate 0.5\n"
+        "a – b: score 1.375, probability 0.750 at a base rate of 50 %\n"
         "this edge is in the graph; without any message to or from either end the score would be 1.000\n"
         "end            neighbour        change of the score\n"
         "a    attracts  c                             +0.500\n"

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -19,16 +20,19 @@ from yinyan.errors import InputError, NotFittedError, SettingsError, StoreError
 from yinyan.graph import Graph
 from yinyan.graph.conversion import as_graph
 from yinyan.live.new_nodes import extend
-from yinyan.model.calibration import BASE_RATE, Method
+from yinyan.model.calibration import Method
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import Fitted
+from yinyan.model.held_out_lists import HeldOutLists
 from yinyan.model.quality import weakness
+from yinyan.model.scoring import Model
 from yinyan.model.tensors import pick_device
 from yinyan.randomness import Streams
 from yinyan.results import Explanation, Id, Recommendations
 from yinyan.retrieval.best_links import FIRST
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.choice import Chooser, Search
+from yinyan.retrieval.held_out import held_out_lists
 from yinyan.retrieval.index import Index, build_index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.questions import Questions
@@ -214,8 +218,8 @@ class LinkPredictor:
     ) -> LinkPredictor:
         """Learn from the edges of `graph`, from scratch.
 
-        A tenth of the edges is held out to choose the weights and to calibrate probabilities; the final embeddings
-        use them all.
+        A tenth of the edges is held out to choose the weights and to calibrate probabilities, over the lists that are
+        recommended without them; the final embeddings use them all.
 
         Parameters
         ----------
@@ -292,6 +296,7 @@ class LinkPredictor:
                 device=pick_device(self.device),
                 calibration=self.calibration,
                 hooks=chosen,
+                lists=partial(_lists, int(self.seed)),
                 reasons=suggestion.reasons,
             )
         self._warn_if_weak()
@@ -319,6 +324,14 @@ class LinkPredictor:
     def metrics_(self) -> dict[str, float]:
         """Metrics on the held-out validation edges."""
         return dict(self._fitted.metrics)
+
+    @property
+    def base_rate_(self) -> float:
+        """The base rate of the probabilities: missing edges as a share of all pairs of nodes without an edge.
+
+        As many edges count as missing as were held out for validation; of a `split` with test edges, these.
+        """
+        return self._fitted.base_rate
 
     @property
     def settings_(self) -> Settings:
@@ -368,9 +381,10 @@ class LinkPredictor:
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
+        index: Index | None = None,
         search: Search = "auto",
     ) -> Recommendations:
-        """The `k` best partners of each node.
+        """The `k` best partners of each node, with their probabilities.
 
         In a bipartite graph they come from the other side. Fewer than `k` candidates are fewer rows. Answers are exact
         until an index pays for itself: on a graph of 20,000 nodes or more, after enough nodes were asked for. The
@@ -391,6 +405,8 @@ class LinkPredictor:
             `"candidate.country = source.country and candidate.year >= 2010"`; attributes are the columns of the node
             table, and id, label and degree. Or a function of a candidate's id, a function of the ids of source and
             candidate, which is called for every pair, or a boolean for each node in the order of `graph_.ids`.
+        index
+            An index of this model to search with; `search` decides unless given.
         search
             'exact' scores every candidate. 'index' asks an index, and builds it the first time. 'auto' takes what costs
             less time; with `among` or `where` it is exact.
@@ -398,7 +414,8 @@ class LinkPredictor:
         Returns
         -------
         Recommendations
-            Source, target, score and rank, best first for each node.
+            Source, target, score, rank and probability, best first for each node. Probabilities hold at `base_rate_`,
+            over lists of new links; of a pair that is an edge already they say nothing.
 
         Raises
         ------
@@ -423,9 +440,11 @@ class LinkPredictor:
         """
         nodes, chooser = as_list(nodes), self._chooser
         narrowed = search == "auto" and (among is not None or where is not None)
-        index = chooser.choose(len(nodes), checked_k(k), "exact" if narrowed else search)
+        if index is None:
+            index = chooser.choose(len(nodes), checked_k(k), "exact" if narrowed else search)
         if index is not None:
-            return index.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
+            found = index.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
+            return self._questions.with_probabilities(found)
         started = time.perf_counter()
         found = self._questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
         if not narrowed:
@@ -607,8 +626,7 @@ class LinkPredictor:
         Returns
         -------
         Recommendations
-            Source, target, score and rank, best first, with `probabilities` at base rate 0.5. Undirected links occur
-            once.
+            Source, target, score, rank and probability (at `base_rate_`), best first. Undirected links occur once.
 
         Raises
         ------
@@ -695,11 +713,14 @@ class LinkPredictor:
         return self._questions.score_rows(pairs)
 
     @overload
-    def predict_proba(self, pairs: Pair, *, base_rate: float = ...) -> float: ...
+    def predict_proba(self, pairs: Pair, *, base_rate: float | None = ...) -> float: ...
     @overload
-    def predict_proba(self, pairs: Any, *, base_rate: float = ...) -> NDArray[np.float64]: ...
-    def predict_proba(self, pairs: Any, *, base_rate: float = BASE_RATE) -> Any:
-        """The probability that each pair is a link, calibrated on held-out pairs.
+    def predict_proba(self, pairs: Any, *, base_rate: float | None = ...) -> NDArray[np.float64]: ...
+    def predict_proba(self, pairs: Any, *, base_rate: float | None = None) -> Any:
+        """The probability that each pair is a missing edge, calibrated on recommended lists of held-out edges.
+
+        It is the share of new pairs with such a score that turn out to be edges, if as many edges are missing as were
+        held out for validation. Of a pair that is an edge already it says nothing.
 
         Parameters
         ----------
@@ -707,7 +728,8 @@ class LinkPredictor:
             A pair (source, target), a sequence or an array of pairs, or a data frame or Arrow table with two columns,
             or with columns called source and target or alike.
         base_rate
-            The share of links among the pairs asked about, if known: the probabilities hold for it.
+            The share of links among the pairs asked about, if it is known: the odds are multiplied by the odds of this
+            rate over those of `base_rate_`. With None they hold at `base_rate_`.
 
         Returns
         -------
@@ -725,6 +747,8 @@ class LinkPredictor:
         --------
         >>> likely, rare = (model.predict_proba((0, 1), base_rate=rate) for rate in (0.5, 0.01))
         >>> 0 < rare < likely < 1
+        True
+        >>> model.predict_proba((0, 1)) == model.predict_proba((0, 1), base_rate=model.base_rate_)
         True
         """
         chances = self._questions.probabilities(self.score(pairs), base_rate)
@@ -955,3 +979,16 @@ class LinkPredictor:
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what is kept between questions, which a copy makes for itself."""
         return {name: value for name, value in vars(self).items() if name != "_questions_"}
+
+
+def _lists(
+    seed: int,
+    model: Model,
+    embeddings: torch.Tensor,
+    graph: Graph,
+    known: NDArray[np.int64],
+    held_out: NDArray[np.int64],
+    missing: float,
+) -> HeldOutLists:
+    """The lists that a fit calibrates probabilities on."""
+    return held_out_lists(model.decoder, embeddings, graph, known, held_out, seed=seed, missing=missing)

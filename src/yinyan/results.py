@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.graph.to_objects import data_frame
-from yinyan.text import html_table, text_table
+from yinyan.text import how_sure, html_table, percent, probability, text_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +36,10 @@ class Recommendation(NamedTuple):
     rank: int  # from 1
 
 
+# of `Recommendations`: an entry per row
+_COLUMNS = ("sources", "targets", "scores", "ranks", "probabilities", "source_labels", "target_labels")
+
+
 @dataclass(frozen=True, eq=False)
 class Recommendations(Sequence[Recommendation]):
     """Recommended links, best first for each source, as columns of equal length.
@@ -53,10 +57,12 @@ class Recommendations(Sequence[Recommendation]):
     targets: tuple[Id, ...]  # the recommended nodes
     scores: NDArray[np.float32]  # the larger, the likelier a link
     ranks: NDArray[np.int64]  # from 1
-    probabilities: NDArray[np.float64] | None = None  # of `best_links`: calibrated, at base rate 0.5
+    probabilities: NDArray[np.float64] | None = None  # that a new link is a missing edge, at the base rate
     recall: float | None = 1.0  # of the search, per node: 1 if exact, else measured for an index; None: not measured
     source_labels: tuple[str | None, ...] | None = None  # of the nodes asked about, where the graph has labels
     target_labels: tuple[str | None, ...] | None = None  # of the recommended nodes
+    base_rate: float | None = None  # that the probabilities hold for: missing edges as a share of all new pairs
+    missing_share: float | None = None  # the same number of edges as a share of the known ones
 
     def __len__(self) -> int:
         return len(self.sources)
@@ -67,7 +73,7 @@ class Recommendations(Sequence[Recommendation]):
     def __getitem__(self, index: slice) -> Recommendations: ...
     def __getitem__(self, index: int | slice) -> Recommendation | Recommendations:
         if isinstance(index, slice):
-            columns = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "recall"}
+            columns = {name: getattr(self, name) for name in _COLUMNS}
             part: dict[str, Any] = {n: None if values is None else values[index] for n, values in columns.items()}
             return replace(self, **part)
         return Recommendation(
@@ -89,7 +95,7 @@ class Recommendations(Sequence[Recommendation]):
         Examples
         --------
         >>> model.recommend(0, k=3).to_arrow().column_names
-        ['source', 'target', 'score', 'rank']
+        ['source', 'target', 'score', 'rank', 'probability']
         """
         import pyarrow as pa
 
@@ -114,7 +120,7 @@ class Recommendations(Sequence[Recommendation]):
         Examples
         --------
         >>> model.recommend(0, k=3).to_pandas().shape
-        (3, 4)
+        (3, 5)
         """
         return data_frame(self._columns())
 
@@ -129,7 +135,7 @@ class Recommendations(Sequence[Recommendation]):
         Examples
         --------
         >>> list(model.recommend(0, k=1).to_dicts()[0])
-        ['source', 'target', 'score', 'rank']
+        ['source', 'target', 'score', 'rank', 'probability']
         """
         columns = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in self._columns().items()}
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -171,26 +177,47 @@ class Recommendations(Sequence[Recommendation]):
         }
         return {name: values for name, values in columns.items() if values is not None}
 
+    def how_sure(self) -> str:
+        """The base rate of the probabilities, and how many of ten such links turn out to be edges, in a sentence.
+
+        Returns
+        -------
+        str
+            One line; empty without probabilities.
+
+        Examples
+        --------
+        >>> model.recommend(0, k=3).how_sure().split(":")[0]
+        'probability'
+        """
+        if self.probabilities is None or self.base_rate is None or not len(self):
+            return ""
+        return how_sure(self.base_rate, self.missing_share, float(self.probabilities.mean()))
+
     def _shown(self) -> tuple[list[str], list[list[str]]]:
-        """Names and cells of the first rows, without probabilities."""
-        rows = self[:_SHOWN].to_dicts()
-        names = [name for name in self._columns() if name != "probability"]
-        return names, [[_cell(row[name]) for name in names] for row in rows]
+        """Names and cells of the first rows."""
+        rows, names = self[:_SHOWN].to_dicts(), list(self._columns())
+        return names, [[_cell(name, row[name]) for name in names] for row in rows]
 
     def __repr__(self) -> str:
         if not len(self):
             return "no links to recommend"
         more = len(self) - _SHOWN
         names, rows = self._shown()
-        table = text_table(names, rows, right=[names.index(name) for name in ("score", "rank")])
-        return table + (f"\n… and {more:,} more rows" if more > 0 else "")
+        right = [place for place, name in enumerate(names) if name in ("score", "rank", "probability")]
+        lines = [text_table(names, rows, right=right), *([f"… and {more:,} more rows"] if more > 0 else [])]
+        return "\n".join(line for line in [*lines, self.how_sure()] if line)
 
     def _repr_html_(self) -> str:
-        return html_table(*self._shown(), more=len(self) - _SHOWN)
+        below = self.how_sure()
+        table = html_table(*self._shown(), more=len(self) - _SHOWN)
+        return table + (f"<p>{html.escape(below)}</p>" if below else "")
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else f"{value:.3f}" if isinstance(value, float) else str(value)
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    return probability(value) if name == "probability" else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 class Contribution(NamedTuple):
@@ -241,7 +268,7 @@ class Explanation:
         """The score with its probability, and the score without messages."""
         chance = ""
         if self.probability is not None and self.base_rate is not None:
-            chance = f", probability {self.probability:.3f} at base rate {self.base_rate:g}"
+            chance = f", probability {probability(self.probability)} at a base rate of {percent(self.base_rate)}"
         known = "this edge is in the graph; " if self.is_link else ""
         return (
             f"{_called(self.source, self.source_label)} – {_called(self.target, self.target_label)}: "

@@ -6,7 +6,9 @@ import html
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-__all__ = ["counted", "html_facts", "html_table", "listed", "text_table"]
+__all__ = ["counted", "how_sure", "html_facts", "html_table", "listed", "percent", "probability", "text_table"]
+
+_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
 
 def counted(count: int, noun: str) -> str:
@@ -20,6 +22,36 @@ def listed(values: Sequence[object], most: int = 12) -> str:
         return "none"
     shown = ", ".join(repr(value) for value in values[:most])
     return shown if len(values) <= most else f"{shown} and {len(values) - most:,} more"
+
+
+def probability(value: float) -> str:
+    """Three decimals, that never round to impossible or certain."""
+    return "<0.001" if 0 < value < 0.0005 else ">0.999" if 0.9995 <= value < 1 else f"{value:.3f}"
+
+
+def percent(share: float) -> str:
+    """A share in per cent, with two digits."""
+    return f"{float(f'{100 * share:.2g}'):.10f}".rstrip("0").rstrip(".") + " %"
+
+
+def how_sure(base_rate: float, missing_share: float | None, mean: float) -> str:
+    """The base rate of some probabilities, what it assumes, and their mean as a count of links."""
+    assumed = "" if missing_share is None else f" (as many missing edges as {percent(missing_share)} of the known)"
+    return f"probability: at a base rate of {percent(base_rate)}{assumed}; {_of_such(mean)}"
+
+
+def _of_such(mean: float) -> str:
+    """'of ten such links, about three': of a hundred or a thousand, where ten have less than one."""
+    for size, name in ((10, "ten"), (100, "a hundred"), (1000, "a thousand")):
+        count = round(size * mean)
+        if count:
+            many = "one is a missing edge" if count == 1 else f"{_count(count)} are missing edges"
+            return f"of {name} such links, about {many}"
+    return "of a thousand such links, fewer than one is a missing edge"
+
+
+def _count(number: int) -> str:
+    return _NUMBERS[number] if number < len(_NUMBERS) else str(number)
 
 
 def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:

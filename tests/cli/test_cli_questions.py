@@ -13,6 +13,7 @@ import pytest
 
 import yinyan
 from command_line import ODD, TINY, refused, works, write_messy
+from yinyan.text import percent
 
 _MULTILINE = pa_csv.ParseOptions(newlines_in_values=True)
 
@@ -36,9 +37,22 @@ class TestRecommend:
 
     def test_prints_every_row_and_escapes_line_breaks(self, model: Path) -> None:
         lines = works("recommend", model, "line\nbreak", "-k", "1000").out.splitlines()
-        assert len(lines) == 1 + 29 - 6
-        assert lines[0].split() == ["source", "target", "score", "rank"]
-        assert all(line.startswith("line\\nbreak") for line in lines[1:])
+        assert len(lines) == 1 + 29 - 6 + 1
+        assert lines[0].split() == ["source", "target", "score", "rank", "probability"]
+        assert all(line.startswith("line\\nbreak") for line in lines[1:-1])
+
+    def test_states_how_sure_the_links_are(self, model: Path) -> None:
+        """Once `recommend` printed no probability, and `best-links` one for a base rate of 1/2."""
+        loaded = yinyan.LinkPredictor.load(model)
+        for asked in (["recommend", model, "7", "-k", "3"], ["best-links", model, "-k", "3"]):
+            line = works(*asked).out.splitlines()[-1]
+            assert line.startswith(
+                f"probability: at a base rate of {percent(loaded.base_rate_)} (as many missing edges "
+            )
+            assert " such links, " in line and line.endswith(("is a missing edge", "are missing edges"))
+        rows = works("recommend", model, "7", "-k", "3", "--json").json
+        chances = loaded.predict_proba([("7", row["target"]) for row in rows])
+        assert [row["probability"] for row in rows] == pytest.approx(chances.tolist())
 
     def test_leading_zeros_are_kept_apart(self, model: Path) -> None:
         assert {row["source"] for row in works("recommend", model, "7", "007", "-k", "1", "--json").json} == {
@@ -64,7 +78,7 @@ class TestRecommend:
         ran = works("recommend", model, "--all", "-k", "2", "--out", path, "--json")
         assert ran.json == {"rows": 60, "file": str(path), "search": "exact", "recall": 1.0}
         read = pq.read_table(path) if kind == "parquet" else pa_csv.read_csv(path, parse_options=_MULTILINE)
-        assert read.column_names == ["source", "target", "score", "rank"] and read.num_rows == 60
+        assert read.column_names == ["source", "target", "score", "rank", "probability"] and read.num_rows == 60
         assert "nodes 30/30" in ran.err
         assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
@@ -101,7 +115,7 @@ class TestScore:
 
     def test_guesses_the_columns_by_their_names(self, model: Path, pairs: Path) -> None:
         answer = works("score", model, pairs, "--json").json
-        assert answer["base_rate"] == 0.5
+        assert answer["base_rate"] == yinyan.LinkPredictor.load(model).base_rate_
         assert [(p["source"], p["target"]) for p in answer["pairs"]] == [("🐼 panda", "007"), ("7", "O'Neil, Ann")]
         loaded = yinyan.LinkPredictor.load(model)
         expected = loaded.score([("🐼 panda", "007"), ("7", "O'Neil, Ann")])
@@ -114,8 +128,10 @@ class TestScore:
         assert [p["target"] for p in one["pairs"]] == ["🐼 panda", "7"]
 
     def test_states_the_base_rate(self, model: Path, pairs: Path) -> None:
-        head, *rows = works("score", model, pairs, "--base-rate", "0.01").out.splitlines()
-        assert head.endswith("probability at base rate 0.01") and len(rows) == 2
+        head, *rows, sure = works("score", model, pairs, "--base-rate", "0.01").out.splitlines()
+        assert head.endswith("probability") and len(rows) == 2
+        assert sure.startswith("probability: at a base rate of 1 %; of ")
+        assert "as many missing edges as" in works("score", model, pairs).out.splitlines()[-1]
         assert "between 0 and 1" in refused("score", model, pairs, "--base-rate", "2")
 
     def test_to_a_file(self, model: Path, pairs: Path, tmp_path: Path) -> None:
@@ -141,7 +157,7 @@ class TestExplainAndInfo:
 
     def test_explain_reads_well(self, model: Path) -> None:
         head, alone, columns, *rows = works("explain", model, "7", "007").out.splitlines()
-        assert head.startswith("7 – 007: score ") and head.endswith("at base rate 0.5")
+        assert head.startswith("7 – 007: score ") and "probability" in head and head.endswith(" %")
         assert "without any message to or from either end" in alone
         assert "change of the score" in columns and len(rows) >= 6
         assert "two different nodes" in refused("explain", model, "7", "7")

@@ -72,7 +72,7 @@ def test_reads_well_and_reports(quick: Path) -> None:
 def test_citations_say_which_were_hidden() -> None:
     rows = [Citation(1, 22, 3.14159, 0.98765, True), Citation(333, 4, -1.0, 0.5, False)]
     head, first, second = citation_table(rows).splitlines()
-    assert head.split("  ")[-1] == "probability at base rate 0.5"
+    assert head.split("  ")[-1] == "probability"
     assert first.split() == ["1", "22", "3.14", "0.988", "a", "hidden", "citation"]
     assert second.split() == ["333", "4", "-1.00", "0.500", "new"]
     assert rows[0]._asdict() == {"source": 1, "target": 22, "score": 3.14159, "probability": 0.98765, "hidden": True}

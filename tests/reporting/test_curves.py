@@ -7,7 +7,7 @@ import pytest
 
 from yinyan.errors import InputError
 from yinyan.metrics import average_precision, roc_auc
-from yinyan.reporting.curves import precision_recall_curve, reliability_bins, roc_curve, score_histogram, thinned
+from yinyan.reporting.curves import precision_recall_curve, roc_curve, score_histogram, thinned
 
 
 @pytest.mark.parametrize(
@@ -42,44 +42,6 @@ def test_areas_agree_with_the_metrics():
 def test_curves_need_scores(curve, positive):
     with pytest.raises(InputError, match="none of them NaN"):
         curve(positive, [0.0])
-
-
-@pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (1.0, 9.0)])
-def test_calibrated_probabilities_lie_on_the_diagonal(alpha, beta):
-    generator = np.random.default_rng(0)
-    probability = generator.beta(alpha, beta, 400_000)
-    is_link = generator.random(probability.size) < probability
-    negative = probability[~is_link][::5]  # fewer non-links than there are: the base rate makes up for it
-    bins = reliability_bins(probability[is_link], negative, base_rate=float(is_link.mean()))
-    sure = bins.high - bins.low < 0.05
-    assert sure.sum() >= 4
-    assert np.abs(bins.observed - bins.predicted)[sure].max() < 0.02
-    assert ((bins.low <= bins.predicted) & (bins.predicted <= bins.high)).mean() >= 0.7
-    assert bins.counts.sum() == is_link.sum() + negative.size
-
-
-def test_overconfidence_lies_off_the_diagonal():
-    bins = reliability_bins([0.95] * 50, [0.95] * 50)
-    assert bins.observed.tolist() == [0.5]
-    assert bins.predicted.tolist() == pytest.approx([0.95])
-    assert (bins.low[0], bins.high[0]) == pytest.approx((0.4038, 0.5962), abs=1e-4)  # Wilson, 50 of 100
-
-
-def test_the_base_rate_weighs_the_non_links():
-    bins = reliability_bins([0.5] * 10, [0.5] * 10, base_rate=0.1)
-    assert bins.observed.tolist() == pytest.approx([0.1])
-
-
-@pytest.mark.parametrize("base_rate", [0.0, 1.0, -0.1])
-def test_an_impossible_base_rate_is_refused(base_rate):
-    with pytest.raises(InputError, match="'base_rate' needs to lie between 0 and 1"):
-        reliability_bins([0.5], [0.5], base_rate=base_rate)
-
-
-@pytest.mark.parametrize("probabilities", [[], [1.1], [-0.1], [np.nan]])
-def test_what_is_no_probability_is_refused(probabilities):
-    with pytest.raises(InputError, match="between 0 and 1"):
-        reliability_bins(probabilities, [0.5])
 
 
 def test_a_histogram_has_shares_of_each_kind():

@@ -25,8 +25,9 @@ def test_the_client_answers_as_the_predictor_does(mixed: Path) -> None:
         )
         found, wanted = client.recommend([7, "7"], 4), predictor.recommend([7, "7"], 4)
         assert (found.sources, found.targets) == (wanted.sources, wanted.targets)
-        chances = predictor.predict_proba(list(zip(found.sources, found.targets, strict=True)))
-        assert found.probabilities == pytest.approx(chances, rel=1e-5)
+        np.testing.assert_allclose(found.probabilities, wanted.probabilities, rtol=1e-3)
+        assert found.how_sure() == wanted.how_sure() != ""
+        np.testing.assert_allclose(client.predict_proba(pairs), predictor.predict_proba(pairs), rtol=1e-5)
         assert found.to_pandas()["probability"].tolist() == found[:4].probabilities.tolist() + (
             found[4:].probabilities.tolist()
         )

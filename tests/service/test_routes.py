@@ -57,8 +57,10 @@ def test_scores_are_the_predictors(shared: httpx.Client, predictor: LinkPredicto
         [s["probability"] for s in found["scores"]], predictor.predict_proba(pairs, base_rate=0.1), rtol=1e-5
     )
     assert [s["is_link"] for s in found["scores"]] == [True, False, False] and found["version"] == 0
-    default = shared.post("/v1/score", json={"pairs": pairs}).json()["scores"]
-    np.testing.assert_allclose([s["probability"] for s in default], predictor.predict_proba(pairs), rtol=1e-5)
+    default = shared.post("/v1/score", json={"pairs": pairs}).json()
+    chances = [s["probability"] for s in default["scores"]]
+    np.testing.assert_allclose(chances, predictor.predict_proba(pairs), rtol=1e-5)
+    assert (found["base_rate"], default["base_rate"]) == (0.1, predictor.base_rate_)
 
 
 @pytest.mark.parametrize("k", [1, 7, 100])
@@ -68,12 +70,16 @@ def test_recommendations_are_the_predictors(
     shared: httpx.Client, predictor: LinkPredictor, k: int, known: bool, among: list[str] | None
 ) -> None:
     body = {"nodes": ["n00", "n25"], "k": k, "exclude_known": not known, "among": among}
-    results = shared.post("/v1/recommend", json=body).json()["results"]
+    answer = shared.post("/v1/recommend", json=body).json()
+    results = answer["results"]
     wanted = predictor.recommend(["n00", "n25"], k, exclude_known=not known, among=among)
     found = [(r["node"], p["target"], p["rank"]) for r in results for p in r["recommendations"]]
     assert found == [(row.source, row.target, row.rank) for row in wanted]
     scores = [p["score"] for r in results for p in r["recommendations"]]
     np.testing.assert_allclose(scores, wanted.scores, rtol=1e-4, atol=1e-5)
+    chances = [p["probability"] for r in results for p in r["recommendations"]]
+    np.testing.assert_allclose(chances, wanted.probabilities, rtol=1e-3)
+    assert (answer["base_rate"], answer["missing_share"]) == (wanted.base_rate, wanted.missing_share)
 
 
 def test_the_old_field_known_is_exclude_known_for_one_version(shared: httpx.Client) -> None:
@@ -154,7 +160,9 @@ def test_the_model_says_what_it_is(shared: httpx.Client, predictor: LinkPredicto
         "version": 0, "added_links": 0, "removed_links": 0, "added_nodes": 0, "rejected": 0, "drift": 0.0
     }  # fmt: skip
     assert not page["read_only"] and page["index"]["kind"] == "exact"
-    assert sum(b["count"] for b in page["reliability"]) == sum(len(part) for part in predictor.fitted_.valid_scores)
+    assert predictor.fitted_.valid_lists is not None
+    assert sum(b["count"] for b in page["reliability"]) == len(predictor.fitted_.valid_lists.scores)
+    assert page["probabilities"]["base_rate"] == predictor.base_rate_
     content = json.loads(json.dumps(model_content(predictor.fitted_)))
     assert page["model"].items() >= content.pop("model").items()
     assert {name: page[name] for name in content} == content, "as in a report"

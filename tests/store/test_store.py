@@ -24,6 +24,7 @@ from yinyan.model.calibration import IsotonicCalibration
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import EncoderSettings
 from yinyan.store import model_files
+from yinyan.text import percent
 
 PARTS = {
     "README.md",
@@ -232,7 +233,8 @@ def test_the_card_tells_a_stranger_what_matters(model: LinkPredictor, saved: Pat
     assert f"yinyan {yinyan.__version__}, torch {torch.__version__}, numpy {np.__version__}" in card
     assert f"weights of epoch {model.fitted_.best_epoch} of 3" in card
     assert all(f"- {reason}" in card for reason in model.fitted_.reasons)
-    assert "base rate of 0.5" in card
+    assert f"base rate of {percent(model.base_rate_)}: as many missing edges as" in card
+    assert "calibrated on the lists recommended to 30 nodes" in card
 
 
 @pytest.fixture(params=[0o022, 0o077], ids=oct)

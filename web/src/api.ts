@@ -85,10 +85,10 @@ export const api = {
     ask("GET", withKind("nodes", id, `&limit=${limit}&offset=${offset}`), undefined, signal),
   neighbourhood: (id: Id, limit: number, signal?: AbortSignal): Promise<contract.Neighbourhood> =>
     ask("GET", withKind("neighbourhood", id, `&limit=${limit}`), undefined, signal),
-  recommend: async (id: Id, k: number, signal?: AbortSignal): Promise<contract.Recommendation[]> => {
-    type Answer = { results: { recommendations: contract.Recommendation[] }[] };
-    const answer = await ask<Answer>("POST", "v1/recommend", { nodes: [id], k }, signal);
-    return answer.results[0]?.recommendations ?? [];
+  recommend: async (id: Id, k: number, signal?: AbortSignal): Promise<contract.Recommended> => {
+    type Answer = contract.BaseRate & { results: { recommendations: contract.Recommendation[] }[] };
+    const { results, base_rate, missing_share } = await ask<Answer>("POST", "v1/recommend", { nodes: [id], k }, signal);
+    return { recommendations: results[0]?.recommendations ?? [], base_rate, missing_share };
   },
   score: async (pairs: readonly Pair[], signal?: AbortSignal): Promise<contract.Scored[]> =>
     (await ask<{ scores: contract.Scored[] }>("POST", "v1/score", { pairs }, signal)).scores,

@@ -28,6 +28,10 @@ export interface Recommendation {
   rank: number;
 }
 
+export interface Recommended extends BaseRate {
+  recommendations: Recommendation[];
+}
+
 export interface Scored {
   source: Id;
   source_label?: string | null;
@@ -97,7 +101,27 @@ export interface HeldOut {
   pairs: string; // "validation" or "test"
   num_positives: number;
   num_negatives: number;
+}
+
+/** The base rate that probabilities hold for: missing edges as a share of all new pairs, and of the known edges. */
+export interface BaseRate {
   base_rate: number;
+  missing_share: number;
+}
+
+export interface DegreeGroup extends ReliabilityBin {
+  least: number; // edges of the sources
+  most: number;
+}
+
+/** The recommended lists of held-out edges that the calibration is measured on. */
+export interface Lists {
+  edges: string; // "validation" or "test"
+  length: number;
+  num_sources: number;
+  num_hits: number;
+  error: number;
+  by_degree: DegreeGroup[];
 }
 
 export type Metrics = Record<string, number | null>;
@@ -127,6 +151,8 @@ export interface ModelInfo {
   histogram: Histogram | null;
   roc: AreaCurve | null;
   precision_recall: AreaCurve | null;
+  probabilities: BaseRate;
+  lists: Lists | null;
   reliability: ReliabilityBin[];
   versions: Record<string, string>;
   index?: Record<string, unknown>;

@@ -14,7 +14,7 @@ import { loadMore, loadNode, loadScores, type Loaded } from "./loading";
 import { nameFor } from "./names";
 import { nodeHead } from "./node_head";
 import { RankedList } from "./ranked_list";
-import { counted } from "./scales";
+import { counted, drawAt } from "./scales";
 import { sceneOf } from "./scene";
 import { failure, isWithdrawn, loading } from "./states";
 import { download, tableRows } from "./table_export";
@@ -140,11 +140,12 @@ export class ExplorerPage {
 
   private render(): void {
     if (this.loaded === null) return;
-    const { detail, predictions } = this.loaded;
+    const { detail, predictions, rate } = this.loaded;
     const shown = passingPredictions(predictions, this.filters, nameFor);
+    drawAt(rate.base_rate);
     this.list.element.hidden = !this.filters.predictions;
     this.links.element.hidden = !this.filters.links;
-    this.list.show({ source: detail.id, shown, total: predictions.length, readOnly: this.readOnly });
+    this.list.show({ source: detail.id, shown, total: predictions.length, rate, readOnly: this.readOnly });
     this.renderLinks();
     this.draw();
   }

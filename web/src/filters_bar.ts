@@ -1,15 +1,25 @@
 /** The controls of the filters. */
 
 import { h } from "./dom";
+import { shareInWords } from "./sure";
 import { DEFAULTS, MOST, type Filters } from "./url_state";
 
 const COUNTS = [5, 10, 20, 50, MOST];
+/** Probabilities that the slider stops at: most new links are unlikely, so the small ones stand apart. */
+export const STOPS = [
+  0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99,
+];
+
+/** The place of the last stop that a probability reaches. */
+export function stopOf(least: number): number {
+  return STOPS.filter((stop) => stop <= least).length - 1;
+}
 
 export class FiltersBar {
   readonly element: HTMLElement;
   private filters: Filters = DEFAULTS;
   private readonly text = h("input", { type: "search", id: "filter-text", placeholder: "Name or id" });
-  private readonly least = h("input", { type: "range", id: "filter-least", min: 0, max: 100, step: 1 });
+  private readonly least = h("input", { type: "range", id: "filter-least", min: 0, max: STOPS.length - 1, step: 1 });
   private readonly shownLeast = h("output", { for: "filter-least" });
   private readonly count = h("select", { id: "filter-k" });
   private readonly links = h("button", { type: "button", class: "toggle solid", id: "filter-links" }, "Edges");
@@ -29,7 +39,7 @@ export class FiltersBar {
       h("div", { class: "field wide" }, h("label", { for: "filter-least" }, "At least"), this.least, this.shownLeast),
     );
     this.text.addEventListener("input", () => this.change({ text: this.text.value }));
-    this.least.addEventListener("input", () => this.change({ least: Number(this.least.value) / 100 }));
+    this.least.addEventListener("input", () => this.change({ least: STOPS[Number(this.least.value)] ?? 0 }));
     this.count.addEventListener("change", () => this.change({ k: Number(this.count.value) }));
     this.links.addEventListener("click", () => this.change({ links: !this.filters.links }));
     this.predictions.addEventListener("click", () => this.change({ predictions: !this.filters.predictions }));
@@ -38,9 +48,9 @@ export class FiltersBar {
   show(filters: Filters): void {
     this.filters = filters;
     if (this.text.value !== filters.text) this.text.value = filters.text;
-    this.least.value = String(Math.round(100 * filters.least));
-    this.shownLeast.textContent = filters.least === 0 ? "any" : `${Math.round(100 * filters.least)}%`;
-    this.least.setAttribute("aria-valuetext", `${Math.round(100 * filters.least)} per cent`);
+    this.least.value = String(stopOf(filters.least));
+    this.shownLeast.textContent = filters.least === 0 ? "any" : shareInWords(filters.least);
+    this.least.setAttribute("aria-valuetext", `${shareInWords(filters.least).replace("%", "")} per cent`);
     const counts = [...new Set([...COUNTS, filters.k])].sort((a, b) => a - b);
     this.count.replaceChildren(...counts.map((k) => h("option", { value: k, selected: k === filters.k }, String(k))));
     this.links.setAttribute("aria-pressed", String(filters.links));

@@ -157,7 +157,7 @@ export class GraphView {
     const node = this.nodeAt(x, y);
     this.point(node);
     if (node === null) return;
-    const chance = node.probability === null ? "" : ` · ${percent(node.probability)}`;
+    const chance = node.role !== "predicted" || node.probability === null ? "" : ` · ${percent(node.probability)}`;
     const kind = { centre: "in the middle", link: "linked", predicted: "predicted", far: "further away" }[node.role];
     const links = node.degree > 0 ? ` · ${counted(node.degree, "edge")}` : "";
     this.tip.replaceChildren(h("strong", {}, node.name), h("span", {}, `${kind}${chance}${links}`));

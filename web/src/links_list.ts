@@ -1,10 +1,10 @@
-/** The list of a node's links, with what the model thinks of each. */
+/** The list of a node's edges, each with its score. */
 
 import type { NodeInfo, Scored } from "./contract";
 import { h } from "./dom";
 import { keyOf, sameId, type Id } from "./ids";
 import { nameFor } from "./names";
-import { chanceOf, lightWith, nameLine, scoreOf, walkButton, type RowEvents } from "./prediction_row";
+import { lightWith, nameLine, scoreOf, surenessOf, walkButton, type RowEvents } from "./prediction_row";
 import { counted } from "./scales";
 
 export interface LinksContent {
@@ -49,7 +49,7 @@ export class LinksList {
       h(
         "div",
         { class: "under" },
-        chanceOf(scored.probability),
+        surenessOf(scored.probability),
         scoreOf(scored.score),
         inward && h("span", { class: "tag" }, "edge to this node"),
       );

@@ -1,7 +1,7 @@
 /** All that is shown about one node, fetched at once. */
 
 import { api, type Pair } from "./api";
-import type { Neighbourhood, NodeDetail, NodeInfo, Recommendation, Scored } from "./contract";
+import type { BaseRate, Neighbourhood, NodeDetail, NodeInfo, Recommendation, Scored } from "./contract";
 import { keyOf, type Id } from "./ids";
 import { withKey } from "./key_prompt";
 import { remember } from "./names";
@@ -13,13 +13,14 @@ export interface Loaded {
   detail: NodeDetail;
   neighbourhood: Neighbourhood;
   predictions: Recommendation[];
+  rate: BaseRate; // of their probabilities
   scores: Map<string, Scored>; // of the node's links, by the other end's key
   directed: boolean;
   complete: boolean; // whether all links are listed
 }
 
 export async function loadNode(id: Id, k: number, directed: boolean, signal: AbortSignal): Promise<Loaded> {
-  const [detail, neighbourhood, predictions] = await withKey(() =>
+  const [detail, neighbourhood, { recommendations: predictions, ...rate }] = await withKey(() =>
     Promise.all([api.node(id, LISTED, 0, signal), api.neighbourhood(id, DRAWN, signal), api.recommend(id, k, signal)]),
   );
   remember([detail, ...detail.neighbours, ...neighbourhood.nodes]);
@@ -28,6 +29,7 @@ export async function loadNode(id: Id, k: number, directed: boolean, signal: Abo
     detail,
     neighbourhood,
     predictions,
+    rate,
     scores: new Map(),
     directed,
     complete: detail.neighbours.length < LISTED,

@@ -7,8 +7,9 @@ import { histogramChart } from "./histogram_chart";
 import { lineChart, type Curve } from "./line_chart";
 import { comparison, tiles } from "./metrics";
 import { spelledValue } from "./node_head";
-import { reliabilityChart } from "./reliability_chart";
+import { degreeTable, reliabilityChart } from "./reliability_chart";
 import { counted, figure, percent } from "./scales";
+import { howSure, rateInWords } from "./sure";
 
 function section(id: string, title: string, ...parts: (Node | false)[]): HTMLElement {
   const attributes = { "aria-labelledby": `${id}-title`, id };
@@ -77,7 +78,7 @@ function named(id: Id, label: string | null | undefined): HTMLElement[] {
   return name === String(id) ? [shown] : [shown, h("span", { class: "small id" }, " ", h("bdi", {}, String(id)))];
 }
 
-function recommendedOf({ recommended, model, held_out }: ModelInfo): HTMLElement[] {
+function recommendedOf({ recommended, model, probabilities }: ModelInfo): HTMLElement[] {
   if (recommended === undefined || recommended.links.length === 0) return [];
   const rows = recommended.links.map(({ source, source_label, target, target_label, score, probability }, i) =>
     h(
@@ -94,19 +95,19 @@ function recommendedOf({ recommended, model, held_out }: ModelInfo): HTMLElement
     recommended.num_asked < model.num_nodes
       ? `The best new links of ${counted(recommended.num_asked, "node")} drawn at random.`
       : "The best new links of the whole graph.";
-  const rate = held_out === null ? "" : ` Probabilities hold at a base rate of ${held_out.base_rate}.`;
+  const sure = ` ${howSure(probabilities, recommended.links)}`;
   const heads = ["rank", "source", "target", "score", "probability"].map((name) => h("th", { scope: "col" }, name));
   return [
     section(
       "recommended",
       "Recommended links",
-      h("p", { class: "small" }, whose + rate),
+      h("p", { class: "small" }, whose + sure),
       h("table", { class: "table links-table" }, h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)),
     ),
   ];
 }
 
-function evaluationOf({ held_out, histogram, roc, precision_recall, reliability }: ModelInfo): HTMLElement[] {
+function evaluationOf({ held_out, histogram, roc, precision_recall }: ModelInfo): HTMLElement[] {
   if (held_out === null || histogram === null || roc === null || precision_recall === null) return [];
   const { num_positives, num_negatives } = held_out;
   const share = num_positives / (num_positives + num_negatives);
@@ -137,9 +138,22 @@ function evaluationOf({ held_out, histogram, roc, precision_recall, reliability 
       [1, share],
     ],
   });
-  const charts = [histogramChart(histogram, held_out), reliabilityChart(reliability, held_out), ranking, precision];
+  const charts = [histogramChart(histogram, held_out), ranking, precision];
   const title = held_out.pairs === "test" ? "Scores of the test pairs" : "Scores of the validation pairs";
   return [section("scores", title, h("div", { class: "charts" }, ...charts))];
+}
+
+function probabilitiesOf({ lists, reliability, probabilities }: ModelInfo): HTMLElement[] {
+  if (lists === null || reliability.length === 0) return [];
+  const charts = [reliabilityChart(reliability, lists), degreeTable(lists)];
+  return [
+    section(
+      "probabilities",
+      "Probabilities of recommended links",
+      h("p", { class: "small" }, rateInWords(probabilities)),
+      h("div", { class: "charts" }, ...charts),
+    ),
+  ];
 }
 
 function curve(name: string, epochs: readonly Epoch[], value: (epoch: Epoch) => number | null | undefined): Curve[] {
@@ -208,6 +222,7 @@ export function modelSections(content: ModelInfo, mapPlace: HTMLElement): HTMLEl
     dataOf(content),
     ...recommendedOf(content),
     section("map", "Map of the embeddings", h("p", { class: "small" }, ABOUT_MAP + drawn + hint), mapPlace),
+    ...probabilitiesOf(content),
     ...evaluationOf(content),
     ...trainingOf(content),
     settingsOf(content),

@@ -15,20 +15,26 @@ export interface RowEvents {
   judge: (verdict: Verdict, prediction: Recommendation) => void;
 }
 
-/** A probability as a bar and a number. */
-export function chanceOf(probability: number | null): HTMLElement {
+function barOf(probability: number | null, width: (probability: number) => number): HTMLElement {
   const fill = h("span", { class: "fill" });
   if (probability !== null) {
-    fill.style.width = `${100 * probability}%`;
-    fill.style.setProperty("--p", `${Math.round(100 * Math.abs(2 * sureness(probability) - 1))}%`);
-    fill.classList.toggle("below", probability < 0.5);
+    const sure = sureness(probability);
+    fill.style.width = `${100 * width(probability)}%`;
+    fill.style.setProperty("--p", `${Math.round(100 * Math.abs(2 * sure - 1))}%`);
+    fill.classList.toggle("below", sure < 0.5);
   }
-  return h(
-    "span",
-    { class: "chance" },
-    h("span", { class: "number" }, percent(probability)),
-    h("span", { class: "bar", "aria-hidden": "true" }, fill),
-  );
+  return h("span", { class: "bar", "aria-hidden": "true" }, fill);
+}
+
+/** A probability as a bar and a number. */
+export function chanceOf(probability: number | null): HTMLElement {
+  const number = h("span", { class: "number" }, percent(probability));
+  return h("span", { class: "chance" }, number, barOf(probability, (p) => p));
+}
+
+/** How sure the model would be of an edge that it has: a bar alone, since a probability is one of new links. */
+export function surenessOf(probability: number | null): HTMLElement {
+  return h("span", { class: "chance" }, barOf(probability, sureness));
 }
 
 /** A button with the name of a node, which walks to it. */

@@ -1,16 +1,18 @@
 /** The list of predictions, best first, with one current row that keys act on. */
 
-import type { Recommendation } from "./contract";
+import type { BaseRate, Recommendation } from "./contract";
 import { h } from "./dom";
 import type { Id } from "./ids";
 import type { Verdict } from "./judgements";
 import { PredictionRow, type RowEvents } from "./prediction_row";
 import { counted } from "./scales";
+import { howSure } from "./sure";
 
 export interface ListContent {
   source: Id;
   shown: Recommendation[];
   total: number;
+  rate: BaseRate;
   readOnly: boolean;
 }
 
@@ -26,7 +28,7 @@ export class RankedList {
     });
   }
 
-  show({ source, shown, total, readOnly }: ListContent): void {
+  show({ source, shown, total, rate, readOnly }: ListContent): void {
     const hadFocus = this.element.contains(document.activeElement);
     this.rows = shown.map((one) => new PredictionRow(source, one, this.events, { readOnly }));
     const hidden = total - shown.length;
@@ -40,6 +42,7 @@ export class RankedList {
     const nothing = total === 0 ? "The model predicts no further link here." : "The filters hide all predictions.";
     this.element.replaceChildren(
       title,
+      ...(shown.length > 0 ? [h("p", { class: "small sure" }, howSure(rate, shown))] : []),
       shown.length > 0 ? list : h("p", { class: "small" }, nothing),
       ...(hidden > 0 && shown.length > 0
         ? [h("p", { class: "small" }, `${counted(hidden, "prediction")} left out by the filters`)]

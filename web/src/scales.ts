@@ -34,12 +34,22 @@ export function ticks([a, b]: Range, count = 5): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
 }
 
-const SURE = 5; // log-odds beyond which one is not told from another: odds of 148 to 1
+let rate = 0.001; // base rate of the probabilities that are drawn
 
-/** Log-odds from 0 (surely not) over ½ (even) to 1 (surely): tells .9 from .99, which stand side by side on a straight scale. */
-export function sureness(probability: number): number {
+/** Sets the base rate that `sureness` starts from: a page shows one model. */
+export function drawAt(baseRate: number): void {
+  rate = baseRate;
+}
+
+function logOdds(probability: number): number {
   const p = clamp(probability, [1e-9, 1 - 1e-9]);
-  return (clamp(Math.log(p / (1 - p)) / SURE, [-1, 1]) + 1) / 2;
+  return Math.log(p / (1 - p));
+}
+
+/** From 0 (the base rate: no likelier than any new pair) to 1 (even odds, or better), by log-odds. */
+export function sureness(probability: number, baseRate = rate): number {
+  const least = Math.min(-1, logOdds(baseRate));
+  return clamp(1 - logOdds(probability) / least, [0, 1]);
 }
 
 /** Width of a drawn link, in pixels, by its probability. */

@@ -8,6 +8,7 @@ import { withKey } from "./key_prompt";
 import { nameFor, remember } from "./names";
 import { counted, figure, signed } from "./scales";
 import { failure, loading } from "./states";
+import { shareInWords } from "./sure";
 
 const SHOWN = 6;
 const NOTICED = 0.005; // of what the explanation could not assign
@@ -70,7 +71,7 @@ function told(explanation: Explanation): HTMLElement {
   );
   if (count > 0) body.push(row(counted(count, "smaller one"), "together", rest, greatest));
   if (Math.abs(residue) >= NOTICED) body.push(row("Not assigned", "left over by the computation", residue, greatest));
-  const rate = base_rate === null ? "" : ` Its probability is stated for a base rate of ${figure(base_rate, 2)}.`;
+  const rate = base_rate === null ? "" : ` Its probability holds at a base rate of ${shareInWords(base_rate)}.`;
   return h(
     "div",
     { class: "why" },

@@ -93,11 +93,7 @@ def recommend_all(
                     f"stopped after {start:,} of {len(ids):,} nodes; the finished parts are in '{folder}'"
                 )
             nodes = ids.take(range(start, min(start + block, len(ids))))
-            found = (
-                model.recommend(nodes, k, where=where, search="exact")
-                if index is None
-                else index.recommend(nodes, k, where=where)
-            )
+            found = model.recommend(nodes, k, where=where, index=index, search="exact")
             write_parquet(found.to_arrow(), part)
         on_progress(min(start + block, len(ids)), len(ids))
     count = _join([folder / f"{start:012d}.parquet" for start in starts], path)

@@ -144,11 +144,7 @@ def recommend(
         graph, among, header=not no_header, skip_unknown=skip_unknown, tell=progress.note
     )  # fmt: skip
     asked = [graph.parse(text) for text in nodes or ()]
-    found = (
-        predictor.recommend(asked, k, among=pool, where=where, search="exact")
-        if built is None
-        else built.recommend(asked, k, among=pool, where=where)
-    )
+    found = predictor.recommend(asked, k, among=pool, where=where, index=built, search="exact")
     common.show_links(found, out, as_json=as_json, empty=common.none_found(where))
     progress.note(described(built, k, narrowed=among is not None or where is not None))
 
@@ -183,7 +179,9 @@ def score(
     source: Annotated[str | None, typer.Option(help="column of source ids (default: guessed)")] = None,
     target: Annotated[str | None, typer.Option(help="column of target ids (default: guessed)")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="first line is data (default: column names)")] = False,
-    base_rate: Annotated[float, typer.Option(help="share of links among the pairs, for the probabilities")] = 0.5,
+    base_rate: Annotated[
+        float | None, typer.Option(help="share of links among the pairs (default: base rate of the model)")
+    ] = None,
     skip_unknown: flags.SkipUnknown = False,
     labels: flags.Labels = None,
     no_labels: flags.NoLabels = False,
@@ -197,6 +195,7 @@ def score(
 
     from yinyan.cli.bulk import check_rows_file, pairs_of
     from yinyan.results import id_column
+    from yinyan.text import how_sure
 
     check_rows_file(out)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
@@ -219,12 +218,16 @@ def score(
         table = {name: typed.get(name, values) for name, values in columns.items()}
         common.deliver(pa.table({**table, "probability": chances}), out, as_json=as_json)
         return
-    columns["probability" if as_json else f"probability at base rate {base_rate:g}"] = chances
+    rate = predictor.base_rate_ if base_rate is None else base_rate
+    columns["probability"] = chances
     answers = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
     if as_json:
-        common.print_json({"base_rate": base_rate, "pairs": answers})
-    else:
-        common.print_rows(answers, as_json=False, empty="no pairs to score")
+        common.print_json({"base_rate": rate, "pairs": answers})
+        return
+    common.print_rows(answers, as_json=False, empty="no pairs to score")
+    if answers:
+        missing = predictor.fitted_.missing_share if base_rate is None else None
+        typer.echo(how_sure(rate, missing, sum(chances) / len(chances)))
 
 
 @app.command()

@@ -22,7 +22,7 @@ from yinyan.files import write_text
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import Checkpoints, JsonLines, Progress, aligned, interruptible, make_folder
 from yinyan.settings import Settings, read_settings
-from yinyan.text import counted, text_table
+from yinyan.text import counted, probability, text_table
 from yinyan.threads import use_threads
 
 if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
@@ -326,6 +326,8 @@ def facts(fitted: Fitted) -> dict[str, Any]:
         "seed": fitted.seed,
         "validation": fitted.metrics,
         "best_epoch": fitted.best_epoch,
+        "base_rate": fitted.base_rate,
+        "missing_share": fitted.missing_share,
         "settings": fitted.settings.to_dict(),
     }
 
@@ -349,6 +351,8 @@ def show_links(
         deliver(found.to_arrow(), out, as_json=as_json)
         return
     print_rows(found.to_dicts(), as_json=as_json, empty=empty)
+    if found.how_sure() and not as_json:
+        typer.echo(found.how_sure())
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, right: Sequence[int] = (), empty: str = "") -> None:
@@ -358,11 +362,15 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, right: Seque
     elif not rows:
         typer.echo(empty)
     else:
-        cells = [
-            ["" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows
-        ]
+        cells = [[_cell(name, value) for name, value in row.items()] for row in rows]
         numbers = [place for place, name in enumerate(rows[0]) if name.split()[0] in _NUMBERS]
         typer.echo(text_table(list(rows[0]), cells, right=[*right, *numbers]))
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return ""
+    return probability(value) if name == "probability" else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def _say_written(count: int, out: Path, *, as_json: bool, search: Mapping[str, Any] | None = None) -> None:

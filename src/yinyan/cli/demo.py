@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from yinyan.evaluation import Evaluation, Ranking
-from yinyan.model.calibration import BASE_RATE
 from yinyan.peers.registry import METHODS
 from yinyan.randomness import named_seed
 from yinyan.reporting.report import kept_run
@@ -70,7 +69,7 @@ def found_table(evaluation: Evaluation) -> str:
 
 def citation_table(citations: list[Citation]) -> str:
     """The recommended links for reading."""
-    header = ["paper", "paper", "score", f"probability at base rate {BASE_RATE:g}", ""]
+    header = ["paper", "paper", "score", "probability", ""]
     rows = [
         [str(a), str(b), f"{score:.2f}", f"{chance:.3f}", "a hidden citation" if hidden else "new"]
         for a, b, score, chance, hidden in citations

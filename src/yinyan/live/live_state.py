@@ -85,6 +85,7 @@ class LiveState(AnswerState):
         """`version` is that of the last change it has seen; `measured` what the last pass over all rows found."""
         fitted = served.fitted
         self.graph, self.decoder, self.calibration = fitted.graph, fitted.model.decoder, fitted.calibration
+        self.base_rate, self.missing_share = fitted.base_rate, fitted.missing_share
         self.served, self.version, self.structure = served, version, structure
         self.found, self.snapshot, self.inputs, self.measured = found, found.snapshot, inputs, measured
 

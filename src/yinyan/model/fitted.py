@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -12,9 +13,10 @@ from torch import Tensor
 
 from yinyan.errors import DivergedError
 from yinyan.graph import Graph
-from yinyan.model.calibration import Calibration
+from yinyan.model.calibration import BASE_RATE, Calibration
 from yinyan.model.decoder import build_decoder
 from yinyan.model.encoder import Encoder
+from yinyan.model.held_out_lists import HeldOutLists, base_rate_of, missing_share
 from yinyan.model.inference import embed_all, is_finite
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
@@ -72,6 +74,19 @@ class Fitted:
     valid_scores: tuple[NDArray[np.float32], NDArray[np.float32]] = field(
         default_factory=lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
     )  # of links and of non-links
+    valid_lists: HeldOutLists | None = None  # that probabilities are calibrated on; None: on the scores above
+
+    @functools.cached_property
+    def base_rate(self) -> float:
+        """The share of missing edges among the candidates of the graph that probabilities hold for."""
+        if self.calibration.base_rate != BASE_RATE or self.valid_lists is not None:
+            return self.calibration.base_rate
+        return base_rate_of(self.valid_scores[0].size, self.graph)  # a model of an earlier version, or a peer
+
+    @functools.cached_property
+    def missing_share(self) -> float:
+        """The number of missing edges that the base rate implies, as a share of the known edges."""
+        return missing_share(self.base_rate, self.graph)
 
     @property
     def encoder(self) -> Encoder:

@@ -13,18 +13,18 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from yinyan import __version__
-from yinyan.model.calibration import BASE_RATE
 from yinyan.model.fitted import Fitted
+from yinyan.model.held_out_lists import HeldOutLists
 from yinyan.randomness import named_seed
 from yinyan.reporting.curves import (
     Floats,
     precision_recall_curve,
-    reliability_bins,
     roc_curve,
     score_histogram,
     thinned,
 )
 from yinyan.reporting.embedding_map import EmbeddingMap
+from yinyan.reporting.reliability import reliability_content
 
 __all__ = ["context_edges", "finite", "map_of", "model_content", "own_embeddings"]
 
@@ -34,8 +34,10 @@ Rows = NDArray[np.int64]
 Scores = tuple[NDArray[Any], NDArray[Any]]
 
 
-def model_content(fitted: Fitted, *, test: Scores | None = None) -> dict[str, Any]:
-    """The parts that a served model and a report share; charts of scores are of `test` pairs, or else of validation."""
+def model_content(
+    fitted: Fitted, *, test: Scores | None = None, test_lists: HeldOutLists | None = None
+) -> dict[str, Any]:
+    """The parts that a served model and a report share; charts are of `test` pairs and lists, or else of validation."""
     graph = fitted.graph
     return {
         "model": {
@@ -56,7 +58,8 @@ def model_content(fitted: Fitted, *, test: Scores | None = None) -> dict[str, An
         "training": [finite(asdict(record)) for record in fitted.history],
         "best_epoch": fitted.best_epoch,
         "energy": [value if math.isfinite(value) else None for value in fitted.energy],
-        **_charts(fitted, fitted.valid_scores if test is None else test, "validation" if test is None else "test"),
+        **_charts(fitted.valid_scores if test is None else test, "validation" if test is None else "test"),
+        **reliability_content(fitted, test_lists),
         "versions": {"yinyan": __version__, "torch": torch.__version__, "python": platform.python_version()},
     }
 
@@ -88,25 +91,17 @@ def context_edges(edges: Rows, rows: Rows, seed: int) -> list[list[int]]:
     return found
 
 
-def _charts(fitted: Fitted, scores: Scores, held_out: str) -> dict[str, Any]:
-    """Histogram, ROC, precision-recall and reliability of held-out pairs; None or empty without any."""
+def _charts(scores: Scores, held_out: str) -> dict[str, Any]:
+    """Histogram, ROC and precision-recall of held-out pairs; None without any."""
     positive, negative = scores
     if not positive.size or not negative.size:
-        return {"held_out": None, "histogram": None, "roc": None, "precision_recall": None, "reliability": []}
+        return {"held_out": None, "histogram": None, "roc": None, "precision_recall": None}
     edges, *shares = score_histogram(positive, negative)
-    chances = [fitted.calibration.probabilities(part) for part in (positive, negative)]
-    bins = reliability_bins(chances[0], chances[1], base_rate=BASE_RATE)
-    columns = (bins.predicted, bins.observed, bins.low, bins.high, bins.counts)
-    names = ("predicted", "observed", "low", "high", "count")
-    counts = {"num_positives": int(positive.size), "num_negatives": int(negative.size)}
     return {
-        "held_out": {"pairs": held_out, **counts, "base_rate": BASE_RATE},
+        "held_out": {"pairs": held_out, "num_positives": int(positive.size), "num_negatives": int(negative.size)},
         "histogram": {"edges": _short(edges), "positives": _short(shares[0]), "negatives": _short(shares[1])},
         "roc": _curve(roc_curve(positive, negative)),
         "precision_recall": _curve(precision_recall_curve(positive, negative)),
-        "reliability": [
-            dict(zip(names, values, strict=True)) for values in zip(*(c.tolist() for c in columns), strict=True)
-        ],
     }
 
 

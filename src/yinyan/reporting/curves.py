@@ -1,8 +1,6 @@
-"""The numbers of the charts: ROC, precision-recall, calibration, histogram."""
+"""The numbers of the charts: ROC, precision-recall, histogram."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,25 +9,13 @@ from yinyan.errors import InputError
 
 __all__ = [
     "Floats",
-    "ReliabilityBins",
     "precision_recall_curve",
-    "reliability_bins",
     "roc_curve",
     "score_histogram",
     "thinned",
 ]
 
 Floats = NDArray[np.float64]
-
-
-class ReliabilityBins(NamedTuple):
-    """Stated against observed probability, one entry per non-empty bin."""
-
-    predicted: Floats  # weighted mean of the stated probabilities
-    observed: Floats  # weighted share of positives
-    low: Floats  # 95 % Wilson interval of the observed share
-    high: Floats
-    counts: NDArray[np.int64]  # pairs, unweighted
 
 
 def roc_curve(positive: ArrayLike, negative: ArrayLike) -> tuple[Floats, Floats, float]:
@@ -47,30 +33,6 @@ def precision_recall_curve(positive: ArrayLike, negative: ArrayLike) -> tuple[Fl
     recall = np.append(0.0, true_positive / true_positive[-1])
     area = float((np.diff(recall) * precision).sum())
     return recall, np.append(precision[0], precision), area
-
-
-def reliability_bins(
-    positive: ArrayLike, negative: ArrayLike, *, base_rate: float | None = None, num_bins: int = 10
-) -> ReliabilityBins:
-    """Bins of stated probability, the pairs weighted so that positives make up `base_rate` (None: as sampled)."""
-    pos, neg = np.asarray(positive, dtype=np.float64), np.asarray(negative, dtype=np.float64)
-    both = np.concatenate([pos, neg])
-    if not pos.size or not neg.size or not ((both >= 0) & (both <= 1)).all():
-        raise InputError("probabilities of positives and of negatives need to be given, and lie between 0 and 1")
-    rate = pos.size / both.size if base_rate is None else base_rate
-    if not 0 < rate < 1:
-        raise InputError(f"'base_rate' needs to lie between 0 and 1 (got {rate})")
-    bin_of = np.minimum((both * num_bins).astype(np.int64), num_bins - 1)
-    links = np.bincount(bin_of[: pos.size], minlength=num_bins)
-    counts = np.bincount(bin_of, minlength=num_bins)
-    weights = np.repeat([rate / pos.size, (1 - rate) / neg.size], [pos.size, neg.size])
-    used = counts > 0
-    stated = np.bincount(bin_of, weights * both, num_bins)[used] / np.bincount(bin_of, weights, num_bins)[used]
-    odds = weights[0] / weights[-1]
-    # weighting multiplies the odds and keeps order: so an interval's ends are weighted as the share itself
-    shares = (links[used] / counts[used], *_wilson(links[used], counts[used]))
-    observed, low, high = (share * odds / (share * odds + 1 - share) for share in shares)
-    return ReliabilityBins(stated, observed, low, high, counts[used])
 
 
 def score_histogram(positive: ArrayLike, negative: ArrayLike, num_bins: int = 32) -> tuple[Floats, Floats, Floats]:
@@ -108,11 +70,3 @@ def _scores(positive: ArrayLike, negative: ArrayLike) -> list[Floats]:
     if any(not part.size or np.isnan(part).any() for part in parts):
         raise InputError("scores of positives and of negatives need to be given, none of them NaN")
     return parts
-
-
-def _wilson(hits: NDArray[np.int64], counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    z = 1.96
-    share, wide = hits / counts, z * z / counts
-    centre = (share + wide / 2) / (1 + wide)
-    half = np.sqrt(share * (1 - share) * wide + wide * wide / 4) / (1 + wide)
-    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)

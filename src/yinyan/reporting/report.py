@@ -18,6 +18,7 @@ from yinyan.peers.registry import METHODS
 from yinyan.predictor import LinkPredictor
 from yinyan.randomness import named_seed
 from yinyan.reporting.content import Scores, context_edges, finite, map_of, model_content, own_embeddings
+from yinyan.reporting.reliability import lists_of_test
 from yinyan.splits import Split
 
 __all__ = ["KeptRun", "evaluation_report", "fit_report", "kept_run", "write_report"]
@@ -54,7 +55,8 @@ def fit_report(path: str | os.PathLike[str], model: LinkPredictor, *, title: str
 def evaluation_report(path: str | os.PathLike[str], evaluation: Evaluation, *, title: str) -> None:
     """The report of an evaluation: figures are means over its seeds, charts are of the first seed that ran here."""
     run, summary = kept_run(evaluation), evaluation.to_dict()
-    content = {"name": title, **model_content(run.model.fitted_, test=run.scores)}
+    lists = lists_of_test(run.model.fitted_, run.split)
+    content = {"name": title, **model_content(run.model.fitted_, test=run.scores, test_lists=lists)}
     content["metrics"] = finite(summary["metrics"])
     content["peers"] = {METHODS[name].words: finite(figures) for name, figures in summary["peers"].items()}
     content["num_seeds"] = len(evaluation.results)
@@ -80,8 +82,7 @@ def _links_and_map(model: LinkPredictor) -> dict[str, Any]:
     graph = fitted.graph
     asked = _drawn(graph.num_nodes, max(1, _PAIRS // graph.num_nodes), fitted.seed, "best links")
     links = model.best_links(_LINKS, nodes=graph.ids.take(asked))
-    pairs = list(zip(links.sources, links.targets, strict=True))
-    chances = model.predict_proba(pairs).tolist() if pairs else []  # a drawn node may be linked to all
+    chances = [] if links.probabilities is None else links.probabilities.tolist()
     ends = np.stack([graph.ids.rows(links.sources), graph.ids.rows(links.targets)], axis=1)
     rows = np.union1d(_drawn(graph.num_nodes, _POINTS, fitted.seed, "map rows"), ends)
     points = map_of(fitted).place(own_embeddings(fitted, fitted.embeddings[rows])).round(4)

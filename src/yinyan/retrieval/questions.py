@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError
 from yinyan.graph.pair_tables import is_frame, pairs_from_frame
-from yinyan.model.calibration import BASE_RATE, shifted
+from yinyan.model.calibration import shifted
 from yinyan.model.explanation import Explainer
 from yinyan.randomness import Streams
 from yinyan.results import Contribution, Explanation, Id, Recommendations
@@ -49,7 +49,7 @@ class Questions:
         where: Where | None = None,
     ) -> Recommendations:
         """The `k` best partners of each node."""
-        return recommended(self.state, Wish(nodes, k, exclude_known, among, where))
+        return self.with_probabilities(recommended(self.state, Wish(nodes, k, exclude_known, among, where)))
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
         """The `k` nodes nearest to each, with their cosines as scores."""
@@ -69,7 +69,13 @@ class Questions:
         found = best_links(
             self.state, k, nodes=nodes, where=where, top_k=top_k, on_progress=on_progress, should_stop=should_stop
         )
-        return replace(found, probabilities=self.probabilities(found.scores))
+        return self.with_probabilities(found)
+
+    def with_probabilities(self, found: Recommendations) -> Recommendations:
+        """The same links with their probabilities, and the base rate that they hold for."""
+        state = self.state
+        chances = self.probabilities(found.scores)
+        return replace(found, probabilities=chances, base_rate=state.base_rate, missing_share=state.missing_share)
 
     def pair_rows(self, pairs: Any) -> Rows:
         """(p, 2) rows of pairs of ids."""
@@ -93,9 +99,11 @@ class Questions:
         """(p,) scores of (p, 2) pairs of rows."""
         return pair_scores(self.state, checked_rows(pairs, self.state.num_nodes, "pairs", pairs=True))
 
-    def probabilities(self, scores: Any, base_rate: float = BASE_RATE) -> NDArray[np.float64]:
-        """The probability of a link at each score, where a share `base_rate` of the pairs are links."""
-        return shifted(self.state.calibration.probabilities(scores), base_rate)
+    def probabilities(self, scores: Any, base_rate: float | None = None) -> NDArray[np.float64]:
+        """The probability of a link at each score, at the model's base rate or at another share of links."""
+        calibration = self.state.calibration
+        rate = self.state.base_rate if base_rate is None else base_rate
+        return shifted(calibration.probabilities(scores), rate, calibration.base_rate)
 
     def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
         """(len(nodes), d) stored vectors; (d,) for one node."""
@@ -129,7 +137,7 @@ class Questions:
             residue=full - alone - sum(share.amount for share in shares),
             is_link=self.state.has_edge(a, b),
             probability=float(self.probabilities(full)),
-            base_rate=BASE_RATE,
+            base_rate=self.state.base_rate,
             source_label=labels[a],
             target_label=labels[b],
         )

@@ -20,6 +20,7 @@ __all__ = [
     "Wish",
     "as_list",
     "as_table",
+    "candidate_rows",
     "checked_k",
     "is_id",
     "links_of",
@@ -129,12 +130,17 @@ def _sides(state: SearchState, rows: Rows) -> list[bool]:
     return [False] * rows.size if left is None else (rows >= left).tolist()
 
 
-def _other_side(state: SearchState, side: bool, pool: Rows | None) -> Rows | None:
-    """Candidates of a side's rows: those of the other, if there are sides."""
-    left = state.num_left
+def candidate_rows(num_nodes: int, left: int | None, side: bool) -> Rows | None:
+    """Candidates of a side's rows: those of the other; None for all rows, if there are no sides."""
     if left is None:
-        return pool
-    if pool is None:
-        return np.arange(left) if side else np.arange(left, state.num_nodes)
+        return None
+    return np.arange(left) if side else np.arange(left, num_nodes)
+
+
+def _other_side(state: SearchState, side: bool, pool: Rows | None) -> Rows | None:
+    """Candidates of a side's rows that are in a pool too."""
+    left = state.num_left
+    if left is None or pool is None:
+        return pool if pool is not None else candidate_rows(state.num_nodes, left, side)
     there: Rows = pool[(pool >= left) != side]
     return there

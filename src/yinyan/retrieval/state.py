@@ -99,6 +99,8 @@ class AnswerState(SearchState):
     """Enough for every question: a fitted model and a service's live state have this much."""
 
     calibration: Calibration  # what turns scores into probabilities
+    base_rate: float  # that probabilities hold for: the share of missing edges among the candidates
+    missing_share: float  # the same number of edges as a share of the known ones
 
     def has_edge(self, a: int, b: int) -> bool:
         """Whether there is an edge from a to b; undirected, between them."""
@@ -115,6 +117,7 @@ class FittedState(AnswerState):
     def __init__(self, fitted: Fitted) -> None:
         self.fitted, self.graph = fitted, fitted.graph
         self.decoder, self.calibration = fitted.model.decoder, fitted.calibration
+        self.base_rate, self.missing_share = fitted.base_rate, fitted.missing_share
         self.search = ExactSearch(self.decoder)
         self._snapshot = Snapshot.of(fitted.embeddings, check=False)
         self._versions = _versions(fitted)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from yinyan.errors import YinYanError
 from yinyan.graph.ids import Id
 from yinyan.live.live_state import LiveState
-from yinyan.model.calibration import BASE_RATE
 from yinyan.retrieval.exact import TopK
 from yinyan.retrieval.recommend import Wish, partners_together
 from yinyan.retrieval.similar import similar_nodes
@@ -23,7 +22,7 @@ Pair = Sequence[Id]
 Rows = NDArray[np.int64]
 
 
-def score(state: LiveState, pairs: Sequence[Pair], base_rate: float = BASE_RATE) -> dict[str, Any]:
+def score(state: LiveState, pairs: Sequence[Pair], base_rate: float | None = None) -> dict[str, Any]:
     """Score and probability of each pair."""
     questions = state.questions
     rows = questions.pair_rows(pairs)
@@ -38,7 +37,8 @@ def score(state: LiveState, pairs: Sequence[Pair], base_rate: float = BASE_RATE)
         "is_link": links,
     }
     answers = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    return {"scores": answers, "version": state.version}
+    rate = state.base_rate if base_rate is None else base_rate
+    return {"scores": answers, "base_rate": rate, "version": state.version}
 
 
 def recommend(state: LiveState, wish: Wish) -> dict[str, Any]:
@@ -59,6 +59,8 @@ def recommend_together(state: LiveState, wishes: Sequence[Wish]) -> list[dict[st
         if isinstance(partners, YinYanError)
         else {
             "results": [{**node, "recommendations": next(listed)} for node in _named(state, partners.rows)],
+            "base_rate": state.base_rate,
+            "missing_share": state.missing_share,
             "version": state.version,
         }
         for partners in found
@@ -71,7 +73,7 @@ def _listed(state: LiveState, tops: Sequence[TopK]) -> list[list[dict[str, Any]]
         return []
     rows = np.concatenate([top.rows for top in tops])
     scores = np.concatenate([top.scores for top in tops])
-    chances = state.calibration.probabilities(scores).tolist()
+    chances = state.questions.probabilities(scores).tolist()
     columns = zip(state.ids(rows), _labels(state, rows), scores.tolist(), chances, strict=True)
     return [
         [

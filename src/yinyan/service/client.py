@@ -6,6 +6,7 @@ import json
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -127,8 +128,7 @@ class Client:
         Returns
         -------
         Recommendations
-            Source, target, score and rank, best first for each node, with probabilities at base rate 0.5, and labels
-            where there are any.
+            Source, target, score, rank and probability, best first for each node, with labels where there are any.
 
         Raises
         ------
@@ -147,8 +147,10 @@ class Client:
             raise InputError(f"'where' needs to be a condition in text, which the service can read (got {where!r})")
         pool = None if among is None else list(among)
         body = {"k": k, "exclude_known": exclude_known, "among": pool, "where": where}
-        results = self._gathered("recommend", "nodes", _listed(nodes), RECOMMEND_NODES, "results", body)
-        return _table([(r, p["target"], p) for r in results for p in r["recommendations"]], "score")
+        answers = self._answers("recommend", "nodes", _listed(nodes), RECOMMEND_NODES, body)
+        results = [result for answer in answers for result in answer["results"]]
+        found = _table([(r, p["target"], p) for r in results for p in r["recommendations"]], "score")
+        return replace(found, **{name: answers[-1][name] for name in ("base_rate", "missing_share")})
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
         """The k nodes nearest to each in the embedding space, as `LinkPredictor.similar`.
@@ -207,8 +209,8 @@ class Client:
         found = self._gathered("score", "pairs", _pairs(pairs), PAIRS, "scores")
         return np.array([s["score"] for s in found], dtype=np.float32)
 
-    def predict_proba(self, pairs: Any, *, base_rate: float = 0.5) -> NDArray[np.float64]:
-        """The probability that each pair is a link.
+    def predict_proba(self, pairs: Any, *, base_rate: float | None = None) -> NDArray[np.float64]:
+        """The probability that each pair is a missing edge, as `LinkPredictor.predict_proba`.
 
         Parameters
         ----------
@@ -216,7 +218,8 @@ class Client:
             A sequence or an array of pairs (source, target), or a data frame with two columns, or with columns called
             source and target or alike.
         base_rate
-            The share of links among the pairs asked about, if known: the probabilities hold for it.
+            The share of links among the pairs asked about, if it is known. With None probabilities hold at the base
+            rate of the model, which `model()["probabilities"]` has.
 
         Returns
         -------
@@ -529,9 +532,14 @@ class Client:
         self, route: str, field: str, values: Sequence[Any], most: int, name: str, more: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """Answers about a list, in its order, by as many requests as it takes."""
+        return [found for answer in self._answers(route, field, values, most, more) for found in answer[name]]
+
+    def _answers(
+        self, route: str, field: str, values: Sequence[Any], most: int, more: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """The answer to each of as many requests as a list takes."""
         room = BODY_BYTES - _ENVELOPE - len(json.dumps(more))
-        parts = _parts(values, most, room)
-        return [answer for part in parts for answer in self._post(route, {field: part, **(more or {})})[name]]
+        return [self._post(route, {field: part, **(more or {})}) for part in _parts(values, most, room)]
 
     def _changed(self, method: str, route: str, field: str, pairs: Sequence[Pair], name: str) -> int:
         """How many pairs of a list changed, by as many requests as it takes."""

@@ -115,7 +115,9 @@ class ScoreBody(Body):
     model_config = _with({"pairs": [["p1", "p9"], ["p1", "p2"]], "base_rate": 0.5})
     counted = {"pairs": ("pairs", "pairs")}
     pairs: Pairs
-    base_rate: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = 0.5
+    base_rate: Annotated[
+        float | None, Field(gt=0, lt=1, allow_inf_nan=False, description="share of links; null: that of the model")
+    ] = None
 
 
 class SimilarBody(Body):
@@ -233,6 +235,7 @@ class Scores(_Answer):
     """Scores in the order of the pairs."""
 
     scores: list[Score]
+    base_rate: float
 
 
 class Partner(BaseModel):
@@ -257,6 +260,8 @@ class Recommended(_Answer):
     """Recommended links in the order of the nodes."""
 
     results: list[NodePartners]
+    base_rate: float
+    missing_share: float
 
 
 class SimilarNode(BaseModel):
@@ -372,7 +377,6 @@ class HeldOut(BaseModel):
     pairs: str
     num_positives: int
     num_negatives: int
-    base_rate: float
 
 
 class Histogram(BaseModel):
@@ -392,13 +396,38 @@ class CurveOut(BaseModel):
 
 
 class ReliabilityBin(BaseModel):
-    """Stated probability, observed share of positives with its 95 % interval, number of pairs."""
+    """Stated probability, observed share of missing edges with its 95 % interval, number of rows."""
 
     predicted: float
     observed: float
     low: float
     high: float
     count: int
+
+
+class DegreeGroup(ReliabilityBin):
+    """The same for sources whose number of edges is between two."""
+
+    least: int
+    most: int
+
+
+class Lists(BaseModel):
+    """The recommended lists of held-out edges that the calibration is measured on."""
+
+    edges: str
+    length: int
+    num_sources: int
+    num_hits: int
+    error: float
+    by_degree: list[DegreeGroup]
+
+
+class BaseRate(BaseModel):
+    """The base rate of probabilities: missing edges as a share of all new pairs, and of the known edges."""
+
+    base_rate: float
+    missing_share: float
 
 
 class ModelPage(_Answer):
@@ -421,6 +450,8 @@ class ModelPage(_Answer):
     histogram: Histogram | None
     roc: CurveOut | None
     precision_recall: CurveOut | None
+    probabilities: BaseRate
+    lists: Lists | None
     reliability: list[ReliabilityBin]
     versions: dict[str, str]
     index: dict[str, Any]

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from yinyan import __version__
-from yinyan.model.calibration import BASE_RATE
 from yinyan.model.fitted import Fitted
+from yinyan.text import counted, percent
 
 __all__ = ["METRIC_WORDS", "model_card"]
 
@@ -50,7 +50,8 @@ def model_card(fitted: Fitted) -> str:
         "|---|---|---|",
         *figures,
         "",
-        f"Probabilities are calibrated on the same pairs, for a base rate of {BASE_RATE:g}.",
+        f"Probabilities hold at a base rate of {percent(fitted.base_rate)}: as many missing edges as "
+        f"{percent(fitted.missing_share)} of the known. {_calibrated_on(fitted)}",
         "",
         "## Settings chosen for this graph",
         "",
@@ -63,3 +64,11 @@ def model_card(fitted: Fitted) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _calibrated_on(fitted: Fitted) -> str:
+    lists = fitted.valid_lists
+    if lists is None:
+        return "They are calibrated on the validation edges and negatives."
+    sources = counted(int((lists.ranks == 1).sum()), "node")
+    return f"They are calibrated on the lists recommended to {sources} without the validation edges."

@@ -26,6 +26,7 @@ from yinyan.graph.features import SparseFeatures
 from yinyan.model.fitted import Fitted
 from yinyan.settings import GROUPS
 from yinyan.store.card import model_card
+from yinyan.store.lists import list_arrays
 from yinyan.store.opening import (
     FORMAT,
     MANIFEST,
@@ -92,10 +93,8 @@ def _write_parts(folder: Path, fitted: Fitted, params: Mapping[str, Any]) -> Non
     weights = {name: value.detach().cpu() for name, value in fitted.model.state_dict().items()}
     _save_arrays(folder / "weights.safetensors", {name: value.numpy() for name, value in weights.items()})
     positive, negative = fitted.valid_scores
-    _save_arrays(
-        folder / "embeddings.safetensors",
-        {"embeddings": fitted.embeddings.cpu().numpy(), "valid_links": positive, "valid_non_links": negative},
-    )
+    numbers = {"embeddings": fitted.embeddings.cpu().numpy(), "valid_links": positive, "valid_non_links": negative}
+    _save_arrays(folder / "embeddings.safetensors", numbers | list_arrays(fitted.valid_lists))
     _save_arrays(folder / "graph.safetensors", _graph_arrays(fitted))
     pq.write_table(fitted.graph.ids.to_arrow(), folder / "ids.parquet")
     if fitted.graph.attributes is not None:
@@ -139,6 +138,7 @@ def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
         "columns": graph.columns.to_dicts(),
         "label": graph.label_column,
         "calibration": fitted.calibration.to_dict(),
+        "missing": None if fitted.valid_lists is None else fitted.valid_lists.missing,
         "protocol": fitted.protocol,
         "split": fitted.split_text,
         "reasons": list(fitted.reasons),

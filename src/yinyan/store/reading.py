@@ -22,6 +22,7 @@ from yinyan.model.calibration import calibration_from_dict
 from yinyan.model.fitted import EpochRecord, Fitted, empty_model
 from yinyan.model.scoring import Model
 from yinyan.settings import Settings, settings_from_text, without_retired
+from yinyan.store.lists import read_lists
 from yinyan.store.opening import OpenedModel
 
 __all__ = ["fitted_from"]
@@ -60,6 +61,7 @@ def fitted_from(opened: OpenedModel, device: torch.device, *, mapped: bool) -> t
         energy=tuple(float(value) for value in facts["energy"]),
         seconds=float(facts["seconds"]),
         valid_scores=(numbers["valid_links"], numbers["valid_non_links"]),
+        valid_lists=read_lists(numbers, facts.get("missing")),
     )
     return fitted, without_retired(_typed(facts["params"], dict, "params"))
 

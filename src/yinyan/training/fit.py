@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from yinyan.errors import StoppedError
 from yinyan.graph import Graph
 from yinyan.metrics import average_precision, hits_at_rate, mrr, roc_auc
-from yinyan.model.calibration import Method, fit_calibration
+from yinyan.model.calibration import Calibration, Method, fit_calibration, fit_to_lists
 from yinyan.model.encoder import Encoder, EncoderInput
 from yinyan.model.fitted import (
     EpochRecord,
@@ -23,6 +24,7 @@ from yinyan.model.fitted import (
     our_encoder,
     samples_negatives,
 )
+from yinyan.model.held_out_lists import HeldOutLists, base_rate_of
 from yinyan.model.scoring import Model, score_pairs
 from yinyan.model.spectral import start_spectrally
 from yinyan.model.tensors import feature_tensor, message_graph
@@ -43,9 +45,13 @@ from yinyan.training.node_order import local_order
 from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = ["fit_model"]
+__all__ = ["ListsOf", "fit_model"]
 
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 60.0, 0.05  # between checkpoints, and of the time that they may take
+
+Rows = NDArray[np.int64]
+ListsOf = Callable[[Model, Tensor, Graph, Rows, Rows, float], HeldOutLists]
+# of a model: its embeddings, the graph, known edges, (h, 2) held-out edges, missing edges per held-out one
 
 
 @held_memory()
@@ -57,6 +63,7 @@ def fit_model(
     device: torch.device,
     calibration: Method,
     hooks: Hooks,
+    lists: ListsOf | None = None,
     reasons: tuple[str, ...] = (),
     build: Callable[[Settings, Graph], Model] | None = None,
     start: Callable[[Model, TrainingData], None] | None = None,
@@ -64,7 +71,8 @@ def fit_model(
     """Train on the split's training edges, keep the weights that validate best, and embed for use.
 
     `build` makes another model than ours of the settings and the graph, with torch's own generator seeded. `start`
-    gives the model other weights to train from, which are kept if no epoch validates better.
+    gives the model other weights to train from, which are kept if no epoch validates better. `lists` searches the
+    recommended lists that probabilities are calibrated on; without it, they are calibrated on the validation pairs.
     """
     graph, started = split.graph, time.perf_counter()
     if build is None:  # only our own layers are known well enough to describe and to estimate
@@ -90,13 +98,20 @@ def fit_model(
         hooks.tell(f"time: about {duration(expected)}")
     state = _trained(model, data, split, settings, seed, device, hooks, start_counts=start is not None)
     give_back()  # the optimiser's moments
-    valid = _validation_scores(model, data, settings, seed)
+    valid_rows = embed_graph(model, data.features, data.valid_messages, settings, seed)
+    valid = _validation_scores(model, data, valid_rows)
     metrics = _metrics(*valid)
     if samples_negatives(settings):
         metrics["score_spread"] = _score_spread(model, data, settings, seed)
 
-    known, features = _known_edges(split), data.features
+    tested = graph.find_edges(split.test_targets)
+    tested = np.setdiff1d(tested, split.test_messages) if tested.size else tested  # it sorts all messages
+    known, features = np.delete(np.arange(graph.num_edges), tested), data.features
     del data  # the graph of the training edges: of a large one, some gigabytes
+    if order is not None:
+        valid_rows = valid_rows[torch.from_numpy(np.argsort(order)).to(device)]
+    found = None if lists is None else _lists(lists, model, valid_rows, split, known)
+    del valid_rows
     give_back()
     messages = message_graph(graph, split.test_messages, device)
     if order is not None:  # from here on as given
@@ -104,14 +119,15 @@ def fit_model(
         features = feature_tensor(graph.features, device)
     embeddings = embed_graph(model, features, messages, settings, seed)
     generator = Streams.fresh(seed, "inference/0", device)
+    used = graph if known.size == graph.num_edges else graph.with_edges(known)
     return Fitted(
-        graph=graph if known.size == graph.num_edges else graph.with_edges(known),
+        graph=used,
         message_edges=np.searchsorted(known, split.test_messages),
         settings=settings,
         seed=seed,
         model=model,
         embeddings=embeddings,
-        calibration=fit_calibration(valid[0], valid[1].ravel(), calibration),
+        calibration=_calibrated(valid, found, calibration, used, tested.size or len(split.valid_targets)),
         metrics=metrics,
         protocol=split.protocol,
         split_text=split.describe(),
@@ -122,14 +138,8 @@ def fit_model(
         energy=tuple(model.encoder.energy_trace(EncoderInput(features, messages, generator))),
         seconds=time.perf_counter() - started,
         valid_scores=(valid[0], valid[1].ravel()),
+        valid_lists=found,
     )
-
-
-def _known_edges(split: Split) -> NDArray[np.int64]:
-    """Edges that a model may use: all but test edges that pass no messages."""
-    every = np.arange(split.graph.num_edges)
-    tested = split.graph.find_edges(split.test_targets)
-    return np.setdiff1d(every, np.setdiff1d(tested, split.test_messages)) if tested.size else every
 
 
 @torch.no_grad()
@@ -221,14 +231,36 @@ def _settled(
 
 
 def _validation_scores(
-    model: Model, data: TrainingData, settings: Settings, seed: int
+    model: Model, data: TrainingData, rows: Tensor
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Scores of validation edges and negatives, from embeddings of the validation messages only."""
-    y = embed_graph(model, data.features, data.valid_messages, settings, seed)
     links, non_links = (
-        score_pairs(model, y, data.valid_messages, pairs) for pairs in (data.valid_links, data.valid_non_links)
+        score_pairs(model, rows, data.valid_messages, pairs) for pairs in (data.valid_links, data.valid_non_links)
     )
     return links, non_links
+
+
+def _lists(lists: ListsOf, model: Model, rows: Tensor, split: Split, known: Rows) -> HeldOutLists | None:
+    """Recommended lists without the validation edges; test edges, or else as many as validation has, are missing."""
+    held_out = split.valid_targets
+    if not len(held_out):
+        return None
+    edges = split.graph.find_edges(held_out)
+    num_missing = split.graph.num_edges - known.size or edges.size
+    return lists(model, rows, split.graph, np.setdiff1d(known, edges), held_out, num_missing / edges.size)
+
+
+def _calibrated(
+    valid: tuple[NDArray[np.float32], NDArray[np.float32]],
+    lists: HeldOutLists | None,
+    method: Method,
+    graph: Graph,
+    num_missing: int,
+) -> Calibration:
+    """Fit to recommended lists at the base rate of the graph's candidates, or else to validation pairs."""
+    if lists is None:
+        return fit_calibration(valid[0], valid[1].ravel(), method)
+    return fit_to_lists(lists, method, base_rate_of(num_missing, graph))
 
 
 @torch.no_grad()

@@ -7,13 +7,15 @@ const SECTIONS = [
   "Data and protocol",
   "Recommended links",
   "Map of the embeddings",
+  "Probabilities of recommended links",
   "Scores of the test pairs",
   "Training",
   "Settings",
 ];
 const FIGURES = [
-  "Score distributions",
   "Calibration",
+  "Calibration by degree",
+  "Score distributions",
   "ROC",
   "Precision-recall",
   "Training loss",
@@ -48,7 +50,8 @@ async function whole(visit) {
     "and numbered",
   );
   assert.match(await page.locator(".figures").innerText(), /Adamic-Adar/);
-  for (const chart of await page.locator("figure").all()) {
+  assert.match(await page.locator("#probabilities").innerText(), /base rate of [\d.]+% \(as many missing edges as/);
+  for (const chart of await page.locator("figure:has(svg)").all()) {
     const shapes = await chart.locator("path.curve, path.area, circle.dot").count();
     assert.ok(shapes > 0, `${await chart.locator("h3").innerText()} shows something`);
     assert.ok((await chart.locator(".numbers td").count()) > 2, "its numbers are in a table");

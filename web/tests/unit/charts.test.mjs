@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { outline } from "../../src/histogram_chart";
 import { discPlaces } from "../../src/link_painter";
 import { bestOf, metricMeaning, metricName, ordinal } from "../../src/metrics";
-import { withinInterval } from "../../src/reliability_chart";
+import { reach, withinInterval } from "../../src/reliability_chart";
 
 test("the outline of a histogram goes up, along every bar, and down", () => {
   assert.deepEqual(outline([0, 1, 3], [0.25, 0.75]), [
@@ -62,4 +62,9 @@ test("the best of a column: the highest, or the lowest of errors; values spelled
 test("bins whose interval holds the stated probability are counted", () => {
   const bin = (predicted, low, high) => ({ predicted, observed: 0.5, low, high, count: 1 });
   assert.equal(withinInterval([bin(0.1, 0.0, 0.1), bin(0.5, 0.6, 0.7), bin(0.9, 0.8, 1.0)]), 2);
+});
+
+test("the axes of the calibration end just above what is drawn", () => {
+  assert.ok(Math.abs(reach([{ predicted: 0.01, high: 0.034 }]) - 0.04) < 1e-9);
+  assert.equal(reach([{ predicted: 0.5, high: 0.97 }]), 1);
 });

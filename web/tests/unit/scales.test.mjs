@@ -4,6 +4,7 @@ import { rampColour } from "../../src/ramp";
 import {
   counted,
   crowding,
+  drawAt,
   extent,
   figure,
   linear,
@@ -14,6 +15,8 @@ import {
   sureness,
   ticks,
 } from "../../src/scales";
+import { stopOf } from "../../src/filters_bar";
+import { countInWords, howSure } from "../../src/sure";
 
 test("a linear scale meets both ends, and the middle where there is no span", () => {
   const scale = linear([10, 20], [0, 100]);
@@ -49,11 +52,34 @@ test("links widen with probability, nodes with degree, and crowds narrow links",
   assert.ok(crowding(60) < 1 && crowding(1e6) >= 0.45);
 });
 
-test("sureness is log-odds between 0 and 1", () => {
-  assert.equal(sureness(0.5), 0.5);
-  assert.ok(Math.abs(sureness(0.9) + sureness(0.1) - 1) < 1e-12);
-  assert.ok(sureness(0.99) - sureness(0.9) > 0.2);
-  assert.deepEqual([sureness(0), sureness(1)], [0, 1]);
+test("sureness is log-odds from the base rate to even odds", () => {
+  assert.deepEqual([sureness(0.001, 0.001), sureness(0.5, 0.001), sureness(0.9, 0.001)], [0, 1, 1]);
+  assert.ok(sureness(0.1, 0.001) - sureness(0.01, 0.001) > 0.3, "small probabilities are told apart");
+  assert.ok(sureness(0.1, 0.00001) > sureness(0.1, 0.01), "a tenth is much where new links are rare");
+  assert.deepEqual([sureness(0, 0.5), sureness(1, 0.5)], [0, 1]);
+  const before = sureness(0.01);
+  drawAt(0.01);
+  assert.ok(before > 0 && sureness(0.01) === 0, "a page draws at the base rate of its model");
+  drawAt(0.001);
+});
+
+test("a list states its base rate, and how many of ten links are missing edges", () => {
+  const rate = { base_rate: 0.000144, missing_share: 0.1 };
+  const links = [{ probability: 0.4 }, { probability: 0.2 }];
+  assert.equal(
+    howSure(rate, links),
+    "Of ten such links, about three are missing edges. " +
+      "Probabilities hold at a base rate of 0.014% (as many missing edges as 10% of the known).",
+  );
+  assert.equal(howSure(rate, [{ probability: null }]), "");
+  assert.match(countInWords(0.1), /^Of ten such links, about one is/);
+  assert.match(countInWords(0.012), /^Of a hundred such links, about one is/);
+  assert.match(countInWords(0.0021), /^Of a thousand such links, about two are/);
+  assert.match(countInWords(0.00001), /fewer than one/);
+});
+
+test("the slider stops at small probabilities", () => {
+  assert.deepEqual([0, 0.0005, 0.01, 0.35, 1].map(stopOf), [0, 0, 4, 12, 20]);
 });
 
 test("a ramp meets its three colours", () => {
