@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -102,6 +103,13 @@ class TestNotebook:
 
 
 class TestCtrlC:
+    @pytest.fixture(autouse=True)
+    def _usual_handler(self) -> Iterator[None]:
+        """A process in the background of a shell starts with the signal ignored."""
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        yield
+        signal.signal(signal.SIGINT, before)
+
     def test_keep_best_keeps_what_there_is(self) -> None:
         """Ctrl-C in a notebook lost hours of training."""
 
