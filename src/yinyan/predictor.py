@@ -268,7 +268,7 @@ class LinkPredictor:
         from yinyan.training.fit import fit_model
         from yinyan.training.showing import watched
 
-        graph = as_graph(graph, (hooks or Hooks()).tell)
+        graph = as_graph(graph, (lambda text: None) if hooks is None else hooks.tell)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
         if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
