@@ -25,7 +25,7 @@ Search = Literal["auto", "exact", "index"]
 _PRODUCTS = 2.5e10  # multiplications per second of k-means and lists, measured on two cores at 200,000 nodes
 _KMEANS = 6 * 32  # passes over rows per cell: see `cells`
 _TRIED = 2.0  # times the exact answers of the sample: an allowance for trying efforts, not measured
-_FASTER = 8  # times as fast as exact search: below the least of those measured (11 of dot decoders at 200,000 nodes)
+_FASTER = 8  # times as fast as exact search: an assumption, below the least of retrieval.json
 _TIMED = 4  # exact queries that are timed, where none was answered yet
 _LEAST = 256  # sources: the sample of a build alone is half as many, so that nothing is timed for fewer
 
