@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("labels")
     edges, nodes = write_tables(made)
     ran = works("fit", edges, "--nodes", nodes, "--out", made / "model", *TINY)
-    assert "node id = 'id', label = 'title' of nodes.csv (guessed)" in ran.err
+    assert "node id = 'id' of nodes.csv, label = 'title' (guessed)" in ran.err
     return made
 
 

@@ -140,7 +140,7 @@ class TestFit:
     def test_node_table(self, kind: str, messy: Path, tmp_path: Path) -> None:
         columns = {
             "name": MESSY,
-            "age": [None if i % 7 == 0 else 20 + i for i in range(30)],
+            "age": [None if i % 7 == 0 else 20 + i % 11 for i in range(30)],
             "colour": [("red", "blue", None)[i % 3] for i in range(30)],
         }
         table, path = pa.table(columns), tmp_path / f"nodes.{kind}"

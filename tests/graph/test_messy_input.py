@@ -92,7 +92,7 @@ class TestIds:
         names = [*self.ODD, *(f"n{i}" for i in range(10))]
         write(links, [(a, names[(i + s) % len(names)]) for i, a in enumerate(names) for s in (1, 3, 4)])
         model = links.parent / "model"
-        works("fit", links, "--out", model, *TINY, "-q")
+        works("fit", links, "--out", model, *TINY, "-q", "--na", "")  # or "-" would be a missing value
         found = works("recommend", model, "-k", "2", "--json", "--", *self.ODD).json
         assert [row["source"] for row in found[::2]] == list(self.ODD)
         kept = LinkPredictor.load(model).graph_.ids

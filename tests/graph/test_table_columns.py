@@ -296,7 +296,7 @@ class TestTokens:
 
     def test_words_of_free_text_only_if_named(self) -> None:
         titles = [f"On the Theory of {w}, part {i}!" for i, w in enumerate(["graphs", "energy", "links", "ties"] * 10)]
-        assert use_of(graph_of(title=titles), "title") == ("dropped", "", 0)
+        assert use_of(graph_of(title=titles), "title") == ("label", "", 0)
         graph = graph_of(["title"], title=titles)
         assert use_of(graph, "title")[:2] == ("feature", "multi-hot")
         plan = graph.feature_encoder.plans[0]  # type: ignore[union-attr]
@@ -385,7 +385,7 @@ class TestReport:
             ("day", "feature", "date", 1, ""),
             ("tags", "feature", "multi-hot", 3, ""),
             ("place", "feature", "vector", 2, ""),
-            ("name", "dropped", "", 0, "text with more than "),
+            ("name", "label", "", 0, "guessed"),
         ]
         graph = self.graph()
         assert sum(use.size for use in graph.columns) == dense(graph.features).shape[1]
@@ -403,8 +403,8 @@ class TestReport:
     def test_one_line_per_table(self) -> None:
         assert self.graph().columns.lines() == [
             "target = 'target', weight = 'weight' (guessed); source = 'source'; dropped = 'page'",
-            "node id = 'id' of the node table (guessed); numeric = 'age'; categorical = 'kind'; boolean = 'ok'; "
-            "date = 'day'; multi-hot = 'tags'; vector = 'place'; dropped = 'name'",
+            "node id = 'id' of the node table, label = 'name' (guessed); numeric = 'age'; categorical = 'kind'; "
+            "boolean = 'ok'; date = 'day'; multi-hot = 'tags'; vector = 'place'",
         ]
 
     def test_a_guess_that_fails_is_dropped_with_its_reason(self) -> None:

@@ -253,7 +253,7 @@ def test_the_command_line_reads_and_writes_them(tmp_path: Path) -> None:
     assert "columns    node id = 'id' of nodes.xlsx (guessed); categorical = 'kind'\n" in said
     for name in ("one.jsonl", "one.xlsx"):
         works("recommend", model, "n1", "n2", "-k", "3", "--out", tmp_path / name)
-        assert read_table(tmp_path / name).column_names == ["source", "target", "score", "rank"]
+        assert read_table(tmp_path / name).column_names == ["source", "target", "score", "rank", "probability"]
     works("recommend", model, "--all", "-k", "2", "--exact", "--out", tmp_path / "all.xlsx")
     assert read_table(tmp_path / "all.xlsx").num_rows == 80
     pairs = sheet(tmp_path / "pairs.xlsx", ["source", "target"], ["n1", "n5"], ["n2", "n9"])

@@ -268,12 +268,6 @@ void project(const typename Kind::Stored* x, const float* left, int64_t rank, in
 
 namespace {
 
-float sum_of(Lanes x) {
-  float total = 0;
-  for (int lane = 0; lane < kLanes; ++lane) total += x[lane];
-  return total;
-}
-
 float compressed(float count) { return std::copysign(std::log1p(std::fabs(count)), count); }
 
 // <a, b>, <c, d> + <e, f> and so on, of blocks of `size` floats: what two sketches share.

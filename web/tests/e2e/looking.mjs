@@ -56,8 +56,9 @@ export const looking = {
       assert.ok((await page.locator(".tiles dd").count()) > 1);
       assert.match(await page.locator(".lines").innerText(), /holdout/);
       assert.deepEqual(await page.locator("figure h3").allInnerTexts(), [
-        "Score distributions",
         "Calibration",
+        "Calibration by degree",
+        "Score distributions",
         "ROC",
         "Precision-recall",
         "Training loss",

@@ -49,7 +49,7 @@ async function whole(visit) {
     Array.from({ length: 15 }, (_, i) => String(i + 1)),
     "and numbered",
   );
-  assert.match(await page.locator(".figures").innerText(), /Adamic-Adar/);
+  assert.match(await page.locator("#metrics .figures").innerText(), /Adamic-Adar/);
   assert.match(await page.locator("#probabilities").innerText(), /base rate of [\d.]+% \(as many missing edges as/);
   for (const chart of await page.locator("figure:has(svg)").all()) {
     const shapes = await chart.locator("path.curve, path.area, circle.dot").count();
