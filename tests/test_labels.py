@@ -58,13 +58,13 @@ def test_answers_carry_labels(model: LinkPredictor) -> None:
     found = model.recommend("Person 3", k=2)
     assert found.sources == ("n3", "n3") and found.source_labels == ("Person 3", "Person 3")
     assert found.target_labels == tuple(model.graph_.labels_of(model.graph_.rows_of(found.targets)) or ())
-    assert repr(found).splitlines()[0].split() == ["source", "source_label", "target", "target_label", "score", "rank"]
+    columns = ["source", "source_label", "target", "target_label", "score", "rank", "probability"]
+    assert repr(found).splitlines()[0].split() == columns
     assert found[:1].target_labels == found.target_labels[:1]  # type: ignore[index]
-    columns = ["source", "source_label", "target", "target_label", "score", "rank"]
     assert found.to_arrow().column_names == columns and list(found.to_pandas().columns) == columns
     assert list(found.to_dicts()[0]) == columns and "Person 3" in found._repr_html_()
     best = model.best_links(2)
-    assert best.to_arrow().column_names == [*columns, "probability"] and best.source_labels is not None
+    assert best.to_arrow().column_names == columns and best.source_labels is not None
     assert model.similar("person 3", k=2).source_labels == ("Person 3",) * 2
     index = model.index("exact", k=5)
     assert index.recommend("Person 3", k=2).target_labels == found.target_labels
@@ -98,7 +98,8 @@ def test_models_without_labels_answer_as_before(saved: Path) -> None:
     plain = model.graph_.with_attributes(None)
     graph = Graph(plain.ids, plain.edges)
     found = LinkPredictor(**tiny(training={"epochs": 1})).fit(graph).recommend("n3", k=2)
-    assert found.source_labels is None and found.to_arrow().column_names == ["source", "target", "score", "rank"]
+    assert found.source_labels is None
+    assert found.to_arrow().column_names == ["source", "target", "score", "rank", "probability"]
 
 
 def test_new_nodes_have_no_attributes(model: LinkPredictor) -> None:

@@ -180,7 +180,7 @@ class Lane:
             ("PUT", "/v1/edges", {"edges": []}, {405}),
         ]
         if width:
-            odd.append(("POST", "/v1/nodes", {"nodes": [{"id": "odd"}]}, {422}))
+            odd.append(("POST", "/v1/nodes", {"nodes": [{"id": "odd", "features": ["text"]}]}, {422}))
             odd.append(("POST", "/v1/nodes", {"nodes": [{"id": "odd", "features": wrong_features}]}, {422}))
         method, path, body, allowed = self.chance.choice(odd)
         status, answer = await self._asked("odd", method, path, body)

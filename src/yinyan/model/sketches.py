@@ -170,8 +170,9 @@ class SharedStructure(nn.Module):
     @torch.no_grad()
     def of_pairs(self, rows: Tensor, pairs: Tensor) -> Tensor:
         """(p, 6) estimates of (p, 2) places of (n, 3F + 1) rows, by the compiled kernel where it can be."""
-        suited = rows.dtype == torch.float32 and rows.device.type == pairs.device.type == "cpu" and rows.stride(1) == 1
-        if suited and rows.shape[0] and graph_kernels.library() is not None:
+        plain = type(self).estimates is SharedStructure.estimates  # a subclass may know more of a pair
+        on_cpu = rows.device.type == pairs.device.type == "cpu" and rows.dtype == torch.float32
+        if plain and on_cpu and rows.stride(1) == 1 and rows.shape[0] and graph_kernels.library() is not None:
             return graph_kernels.estimate_pairs(rows, self.size, pairs)
         found = []
         for block in pairs.split(_PAIRS):
