@@ -25,8 +25,10 @@ _KNOWN = 50  # bytes per edge that is looked up: sorted keys, targets of their o
 _RUNTIME = 20 << 20  # what torch loads at its first step
 # resident bytes per byte in use: freed blocks are kept and get scattered (benchmarks/speed/memory.py measures it)
 _ALLOCATOR, _OTHER_DEVICES = 1.4, 1.1
+_SHARED_ALLOCATOR = 1.9  # of weights and layers beside the small blocks of shared negatives
 _MAPPED, _MAPPED_FROM = 1.05, 1 << 30  # but matrices of so many bytes go back to the system as a whole
 _BLOCK = 65_536  # pairs that validation decodes at a time
+_OF_WEIGHTS, _OF_LAYERS = "the weights with gradients, moments and copies", "the layers of the encoder"
 
 
 @dataclass(frozen=True)
@@ -47,16 +49,19 @@ def estimate(split: Split, settings: Settings, device: torch.device) -> MemoryEs
     lasting = {
         "the graph": _graph(split, settings),
         "the features": _features(split, settings, copied=not on_cpu or settings.training.node_order == "local"),
-        "the weights with gradients, moments and copies": _weights(split, settings),
+        _OF_WEIGHTS: _weights(split, settings),
     }
     kept, gradients = _layers(split, settings)
-    decoding = {"the layers of the encoder": kept, "the decoder's pairs": _decoder(split, settings)}
-    backward = {"the layers of the encoder": kept + gradients}  # when the decoder's pairs are free again
+    decoding = {_OF_LAYERS: kept, "the decoder's pairs": _decoder(split, settings)}
+    backward = {_OF_LAYERS: kept + gradients}  # when the decoder's pairs are free again
     highest = max(decoding, backward, key=lambda parts: sum(parts.values()))
     scattered = _FLOAT * split.graph.num_nodes * settings.encoder.hidden_size < _MAPPED_FROM
     factor = (_ALLOCATOR if scattered else _MAPPED) if on_cpu else _OTHER_DEVICES
     runtime = _RUNTIME if on_cpu else 0  # other devices hold it before they say what is free
-    return MemoryEstimate({"torch": runtime} | {k: int(factor * size) for k, size in (lasting | highest).items()})
+    more = _SHARED_ALLOCATOR if on_cpu and scattered and settings.training.loss_sampler == "shared" else factor
+    factors = dict.fromkeys((_OF_WEIGHTS, _OF_LAYERS), more)
+    parts = {name: int(factors.get(name, factor) * size) for name, size in (lasting | highest).items()}
+    return MemoryEstimate({"torch": runtime} | parts)
 
 
 def check_memory(split: Split, settings: Settings, device: torch.device, tell: Callable[[str], None]) -> None:
@@ -144,11 +149,14 @@ def _decoder(split: Split, settings: Settings) -> int:
         return _FLOAT * max(validated, BLOCK * (6 * settings.training.loss_negatives + 8 * row))
     pairs = min(settings.training.batch_size or targets, targets) * (1 + settings.training.loss_negatives)
     floats = (6 if split.graph.directed else 4) * encoder.hidden_size  # both ends, maps, product, its gradient
+    validated = floats - encoder.hidden_size  # without gradients
     if decoder.kind == "hadamard":
         hidden = 2 + decoder.norm + decoder.residual + (1.25 if decoder.dropout else 0)
-        floats += int((decoder.depth - 1) * hidden * decoder.width)
-        floats += decoder.width + 128 if encoder.sketch_size else 0  # what the sketches add, by two layers of 64
-    return max(pairs, min(_BLOCK, split.valid_negatives.size // 2)) * (_FLOAT * floats + 32)
+        shared = decoder.width + 128 if encoder.sketch_size else 0  # what the sketches add, by two layers of 64
+        floats += int((decoder.depth - 1) * hidden * decoder.width) + shared
+        validated += 2 * decoder.width + shared // 2
+    blocks = min(_BLOCK, split.valid_negatives.size // 2)
+    return max(pairs * (_FLOAT * floats + 32), blocks * (_FLOAT * validated + 32))
 
 
 def _that_fit(split: Split, settings: Settings, device: torch.device, free: int) -> Iterator[tuple[str, int]]:
