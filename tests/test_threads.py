@@ -176,13 +176,3 @@ def refused_with(name: str, value: str, model: Path) -> str:
         return refused("recommend", model, "n0")
     finally:
         del os.environ[name]
-
-
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="large pages are asked for on Linux")
-@pytest.mark.parametrize(("given", "wanted"), [(None, "1"), ("0", "0")])
-def test_large_pages_are_asked_for_unless_somebody_chose(given: str | None, wanted: str) -> None:
-    others = {name: value for name, value in os.environ.items() if name != "THP_MEM_ALLOC_ENABLE"}
-    environment = others if given is None else {**others, "THP_MEM_ALLOC_ENABLE": given}
-    code = "import os, yinyan; print(os.environ['THP_MEM_ALLOC_ENABLE'])"
-    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == wanted

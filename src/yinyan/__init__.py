@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from yinyan.threads import use_large_pages, wait_passively
+from yinyan.threads import wait_passively
 
 if TYPE_CHECKING:
     from yinyan.auditing import Audit, audit
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 wait_passively()  # before anything loads torch
-use_large_pages()
 
 # Loaded on first use: importing the package, and asking the command line for help, does not import torch.
 _HOMES = {

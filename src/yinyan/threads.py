@@ -9,12 +9,11 @@ from pathlib import Path
 
 from yinyan.errors import SettingsError
 
-__all__ = ["available_cores", "use_large_pages", "use_threads", "wait_passively"]
+__all__ = ["available_cores", "use_threads", "wait_passively"]
 
 _VARIABLE = "YINYAN_THREADS"
 _POLICY = "OMP_WAIT_POLICY"
 _POLICIES = (_POLICY, "GOMP_SPINCOUNT", "KMP_BLOCKTIME")  # by which somebody may have chosen
-_LARGE_PAGES = "THP_MEM_ALLOC_ENABLE"  # torch's own switch
 _LOOKS, _PAUSE = 5, 0.004  # at the processes that run now, and seconds between
 _GROUPS = Path("/sys/fs/cgroup")
 _LOAD = Path("/proc/loadavg")
@@ -33,15 +32,6 @@ def wait_passively() -> None:
     _spins = "torch" in sys.modules and not chosen
     if not chosen and not _spins:
         os.environ[_POLICY] = "PASSIVE"
-
-
-def use_large_pages() -> None:
-    """Let torch ask Linux for large pages for its large tensors; without effect once torch is loaded.
-
-    A fresh matrix of a gigabyte then costs five hundred page faults in place of a quarter of a million.
-    """
-    if sys.platform.startswith("linux"):
-        os.environ.setdefault(_LARGE_PAGES, "1")
 
 
 def use_threads(threads: int | None) -> str | None:
