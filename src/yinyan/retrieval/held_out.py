@@ -16,7 +16,7 @@ from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["LIST_LENGTH", "held_out_lists", "num_asked"]
 
-LIST_LENGTH = 10  # rows of a list, as many as `recommend` gives unless told otherwise
+LIST_LENGTH = 10  # rows of a list, the default of `recommend`
 
 _PAIRS_PER_EDGE = 200  # pairs scored per edge of the graph: a small part of what training scores
 _FEWEST, _MOST = 128, 1024  # sources asked
