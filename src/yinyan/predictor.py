@@ -23,16 +23,14 @@ from yinyan.live.new_nodes import extend
 from yinyan.model.calibration import Method
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import Fitted
-from yinyan.model.held_out_lists import HeldOutLists
 from yinyan.model.quality import weakness
-from yinyan.model.scoring import Model
 from yinyan.model.tensors import pick_device
 from yinyan.randomness import Streams
 from yinyan.results import Explanation, Id, Recommendations
 from yinyan.retrieval.best_links import FIRST
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.choice import Chooser, Search
-from yinyan.retrieval.held_out import held_out_lists
+from yinyan.retrieval.held_out import reranked_lists
 from yinyan.retrieval.index import Index, build_index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.questions import Questions
@@ -286,17 +284,18 @@ class LinkPredictor:
             raise InputError("the split was made from another graph (make it anew from this one)")
         audit(split)
         suggestion = suggest(graph, len(split.train_targets), overrides)
+        settings = suggestion.settings.updated(overrides)
         with watched(hooks, verbose, keep_best=keep_best) as chosen:
             if remark := use_threads(self.threads):
                 chosen.tell(remark)
             self.fitted_ = fit_model(
                 split,
-                suggestion.settings.updated(overrides),
+                settings,
                 seed=int(self.seed),
                 device=pick_device(self.device),
                 calibration=self.calibration,
                 hooks=chosen,
-                lists=partial(_lists, int(self.seed)),
+                lists=partial(reranked_lists, seed=int(self.seed), rerank=settings.decoder.rerank),
                 reasons=suggestion.reasons,
             )
         self._warn_if_weak()
@@ -366,7 +365,7 @@ class LinkPredictor:
         kept: tuple[FittedState, Questions, Chooser] | None = vars(self).get("_questions_")
         if kept is None or not kept[0].is_of(fitted):
             state = FittedState(fitted)
-            chooser = Chooser(fitted.graph, fitted.model.decoder, fitted.embeddings)
+            chooser = Chooser(fitted.graph, fitted.model.decoder, fitted.embeddings, state.reranker)
             kept = self._questions_ = (state, Questions(state), chooser)
         return kept
 
@@ -536,7 +535,8 @@ class LinkPredictor:
         fitted = self._fitted
         budget = Budget(recall=recall, milliseconds=milliseconds, megabytes=megabytes, k=k)
         decoder, y = fitted.model.decoder, fitted.embeddings
-        return build_index(fitted.graph, decoder, y, kind=kind, budget=budget, seed=seed, tell=tell)
+        made = build_index(fitted.graph, decoder, y, kind=kind, budget=budget, seed=seed, tell=tell)
+        return made.reranked_by(self._kept(fitted)[0].reranker)
 
     def choose_index(
         self, sources: int, k: int = 10, *, tell: Callable[[str], None] = lambda text: None
@@ -590,7 +590,8 @@ class LinkPredictor:
         'exact'
         """
         fitted = self._fitted
-        return load_index(Path(path), fitted.graph, fitted.model.decoder, fitted.embeddings)
+        found = load_index(Path(path), fitted.graph, fitted.model.decoder, fitted.embeddings)
+        return found.reranked_by(self._kept(fitted)[0].reranker)
 
     def best_links(
         self,
@@ -979,16 +980,3 @@ class LinkPredictor:
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what is kept between questions, which a copy makes for itself."""
         return {name: value for name, value in vars(self).items() if name != "_questions_"}
-
-
-def _lists(
-    seed: int,
-    model: Model,
-    embeddings: torch.Tensor,
-    graph: Graph,
-    known: NDArray[np.int64],
-    held_out: NDArray[np.int64],
-    missing: float,
-) -> HeldOutLists:
-    """The lists that a fit calibrates probabilities on."""
-    return held_out_lists(model.decoder, embeddings, graph, known, held_out, seed=seed, missing=missing)

@@ -232,7 +232,7 @@ class Contribution(NamedTuple):
 
 @dataclass(frozen=True)
 class Explanation:
-    """A pair's score taken apart: score = score_alone + the sum of all amounts + residue.
+    """A pair's score taken apart: score = score_alone + the sum of all amounts + residue + shared.
 
     Examples
     --------
@@ -252,6 +252,7 @@ class Explanation:
     base_rate: float | None = None  # that the probability holds for
     source_label: str | None = None  # of one end, where the graph has labels
     target_label: str | None = None  # of the other end
+    shared: float = 0.0  # what exact counts of shared neighbours add, where they rerank listed links
 
     def __repr__(self) -> str:
         more = len(self.contributions) - _SHOWN
@@ -270,10 +271,11 @@ class Explanation:
         if self.probability is not None and self.base_rate is not None:
             chance = f", probability {probability(self.probability)} at a base rate of {percent(self.base_rate)}"
         known = "this edge is in the graph; " if self.is_link else ""
+        shared = f"; exact counts of shared neighbours add {self.shared:+.3f}" if self.shared else ""
         return (
             f"{_called(self.source, self.source_label)} – {_called(self.target, self.target_label)}: "
             f"score {self.score:.3f}{chance}",
-            f"{known}without any message to or from either end the score would be {self.score_alone:.3f}",
+            f"{known}without any message to or from either end the score would be {self.score_alone:.3f}{shared}",
         )
 
     def _rows(self) -> list[list[str]]:

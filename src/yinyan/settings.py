@@ -161,6 +161,8 @@ class DecoderSettings(_Checked):
     # otherwise a->b and b->a score alike
     directed_maps: bool = _option(True, "separate linear maps of source and target in a directed graph")
     allow_symmetric: bool = _option(False, "allow a symmetric decoder for a directed graph")  # must be asked for
+    # where they bring nothing beyond noise, a score stays one of two stored vectors
+    rerank: bool = _option(True, "add exact common-neighbour counts to scores where validation edges rank higher by it")
 
 
 @renamed_fields(validation_share="valid_share", validation_negatives="valid_negatives")

@@ -55,6 +55,7 @@ export interface Explanation extends Scored {
   base_rate: number | null;
   contributions: Contribution[];
   residue: number;
+  shared: number;
 }
 
 export interface PointMap {

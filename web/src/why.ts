@@ -63,13 +63,14 @@ function roleOf({ neighbour, of, attracts }: Share): string {
 }
 
 function told(explanation: Explanation): HTMLElement {
-  const { score, score_alone, contributions, source, base_rate, residue } = explanation;
+  const { score, score_alone, contributions, source, base_rate, residue, shared } = explanation;
   const [shown, rest, count] = largest(sharesOf(contributions, source));
   const greatest = Math.max(Math.abs(rest), ...shown.map(({ amount }) => Math.abs(amount)), 0);
   const body = shown.map((one) =>
     row(one.neighbour === null ? "All other nodes" : nameFor(one.neighbour), roleOf(one), one.amount, greatest),
   );
   if (count > 0) body.push(row(counted(count, "smaller one"), "together", rest, greatest));
+  if (Math.abs(shared) >= NOTICED) body.push(row("Both ends", "shared neighbours, counted exactly", shared, greatest));
   if (Math.abs(residue) >= NOTICED) body.push(row("Not assigned", "left over by the computation", residue, greatest));
   const rate = base_rate === null ? "" : ` Its probability holds at a base rate of ${shareInWords(base_rate)}.`;
   return h(

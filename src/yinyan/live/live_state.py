@@ -23,9 +23,10 @@ from yinyan.live.finder import IndexFinder
 from yinyan.live.new_nodes import Inputs, with_table
 from yinyan.live.renewal import messages_of
 from yinyan.live.search import Search
-from yinyan.live.structure import Structure
+from yinyan.live.structure import LiveLists, Structure
 from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted, our_encoder
+from yinyan.model.reranking import Reranker
 from yinyan.model.tensors import feature_tensor
 from yinyan.progress import stage
 from yinyan.retrieval.exact import Excluded, TopK
@@ -90,6 +91,12 @@ class LiveState(AnswerState):
         self.found, self.snapshot, self.inputs, self.measured = found, found.snapshot, inputs, measured
 
     @functools.cached_property
+    def reranker(self) -> Reranker | None:  # type: ignore[override]
+        """Over the edges of now; None where the model has none."""
+        fitted = self.served.fitted
+        return None if fitted.reranking is None else Reranker(fitted.reranking, LiveLists(fitted, self.structure))
+
+    @functools.cached_property
     def questions(self) -> Questions:
         """The questions, answered from this state."""
         return Questions(self)
@@ -137,7 +144,7 @@ class LiveState(AnswerState):
         """(len(rows), d) stored vectors."""
         return self.snapshot.gather(rows)
 
-    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
+    def searched(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
         """By the index, as it was when this state was made."""
         return self.found.found(sources, min(k, self.num_nodes), excluded, pool)
 

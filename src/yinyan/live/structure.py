@@ -16,8 +16,9 @@ from yinyan.graph.features import Features
 from yinyan.graph.ids import Id
 from yinyan.live.names import Lookup, Names
 from yinyan.live.row_sets import RowSets
+from yinyan.model.fitted import Fitted
 
-__all__ = ["Change", "ConflictError", "Effect", "NewNode", "Structure", "joined"]
+__all__ = ["Change", "ConflictError", "Effect", "LiveLists", "NewNode", "Structure", "joined"]
 
 Rows = NDArray[np.int64]
 Change = Mapping[str, Any]  # plain values of JSON, in the caller's ids: see `planning`
@@ -118,6 +119,34 @@ class Structure:
         """(m, 2) all links, in the order that a graph wants."""
         found = self.out.pairs()
         return found if self.graph.directed else found[found[:, 0] < found[:, 1]]
+
+
+class LiveLists:
+    """The neighbours by which links are reranked: edges of the model that passed no messages are left out here too."""
+
+    def __init__(self, fitted: Fitted, structure: Structure) -> None:
+        self._structure = structure
+        silent = np.delete(fitted.graph.edges, fitted.message_edges, axis=0)
+        self._silent: dict[int, list[int]] = {}
+        for a, b in silent.tolist():
+            self._silent.setdefault(a, []).append(b)
+            self._silent.setdefault(b, []).append(a)
+
+    def of(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Compressed rows: where the list of each begins, and the neighbours."""
+        lists = [self._of(row) for row in rows.tolist()]
+        indptr = np.concatenate([[0], np.cumsum([found.size for found in lists])]).astype(np.int64)
+        return indptr, np.concatenate(lists) if lists else np.empty(0, dtype=np.int64)
+
+    def degrees(self, rows: Rows) -> Rows:
+        """How many neighbours each row has."""
+        if self._silent or self._structure.into is not None:
+            return np.array([self._of(row).size for row in rows.tolist()], dtype=np.int64)
+        return self._structure.degrees[rows]
+
+    def _of(self, row: int) -> Rows:
+        found = self._structure.neighbours(row)
+        return np.setdiff1d(found, self._silent[row], assume_unique=True) if row in self._silent else found
 
 
 def joined(

@@ -20,6 +20,7 @@ from yinyan.model.held_out_lists import HeldOutLists, base_rate_of, missing_shar
 from yinyan.model.inference import embed_all, is_finite
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
+from yinyan.model.reranking import Reranking
 from yinyan.model.scoring import Model
 from yinyan.randomness import Streams, named_seed
 from yinyan.settings import Settings
@@ -75,6 +76,7 @@ class Fitted:
         default_factory=lambda: (np.empty(0, np.float32), np.empty(0, np.float32))
     )  # of links and of non-links
     valid_lists: HeldOutLists | None = None  # that probabilities are calibrated on; None: on the scores above
+    reranking: Reranking | None = None  # of listed links by exact counts, where validation edges gain by it
 
     @functools.cached_property
     def base_rate(self) -> float:

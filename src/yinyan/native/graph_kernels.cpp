@@ -4,6 +4,7 @@
 // each sum is the order of the stored entries: results do not depend on the number of threads.
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -305,6 +306,64 @@ void estimate_pairs(const float* rows, int64_t stride, int64_t size, const int64
                     float* out) {
   for (int64_t p = begin; p < end; ++p)
     share(rows + pairs[2 * p] * stride, rows + pairs[2 * p + 1] * stride, size, out + 6 * p);
+}
+
+// (candidates, 4) exact counts between the sources [begin, end) and their candidates, over compressed rows: common
+// neighbours, the same over the logarithm of their degree (Adamic-Adar) and over the degree (resource allocation), and
+// paths of length three, each over the roots of the degrees of its two inner nodes. Candidates of source s stand at
+// starts[s] up to starts[s + 1]. Inner nodes of paths with more than `most` neighbours are left out. An edge between a
+// source and a candidate adds no path. Returns 1 if there is no memory for it.
+int64_t count_shared(const int64_t* indptr, const int64_t* columns, int64_t num_nodes, int64_t most,
+                     const int64_t* sources, const int64_t* starts, const int64_t* candidates, int64_t begin,
+                     int64_t end, float* out) {
+  // zero at first, and after every source; only what is touched takes memory
+  auto* reached = static_cast<float*>(std::calloc(size_t(num_nodes) + 1, sizeof(float)));
+  auto* near = static_cast<uint8_t*>(std::calloc(size_t(num_nodes) + 1, 1));
+  if (!reached || !near) {
+    std::free(reached);
+    std::free(near);
+    return 1;
+  }
+  const auto degree = [&](int64_t node) { return float(indptr[node + 1] - indptr[node]); };
+  const auto passes = [&](int64_t node) { return indptr[node + 1] - indptr[node] <= most; };
+  for (int64_t s = begin; s < end; ++s) {
+    const int64_t source = sources[s], first = indptr[source], last = indptr[source + 1];
+    for (int64_t e = first; e < last; ++e) {
+      const int64_t u = columns[e];
+      near[u] = 1;
+      if (!passes(u)) continue;
+      const float weight = 1 / std::sqrt(degree(u));
+      for (int64_t f = indptr[u]; f < indptr[u + 1]; ++f) reached[columns[f]] += weight;
+    }
+    for (int64_t c = starts[s]; c < starts[s + 1]; ++c) {
+      const int64_t other = candidates[c];
+      const float own = near[other] && passes(other) ? 1 / std::sqrt(degree(other)) : 0;
+      float common = 0, adamic = 0, scarce = 0, paths = 0;
+      for (int64_t e = indptr[other]; e < indptr[other + 1]; ++e) {
+        const int64_t v = columns[e];
+        const float d = degree(v);
+        if (near[v]) {
+          common += 1;
+          adamic += d > 1 ? 1 / std::log(d) : 0;
+          scarce += 1 / d;
+        }
+        if (v != source && passes(v)) paths += (reached[v] - own) / std::sqrt(d);
+      }
+      out[4 * c] = common;
+      out[4 * c + 1] = adamic;
+      out[4 * c + 2] = scarce;
+      out[4 * c + 3] = paths;
+    }
+    for (int64_t e = first; e < last; ++e) {
+      const int64_t u = columns[e];
+      near[u] = 0;
+      if (!passes(u)) continue;
+      for (int64_t f = indptr[u]; f < indptr[u + 1]; ++f) reached[columns[f]] = 0;
+    }
+  }
+  std::free(reached);
+  std::free(near);
+  return 0;
 }
 
 void project_float32(const float* x, const float* left, int64_t rank, int64_t d, int64_t begin, int64_t end,

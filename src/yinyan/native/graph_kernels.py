@@ -22,6 +22,7 @@ __all__ = [
     "Marks",
     "breadth_first",
     "communities",
+    "count_shared",
     "degrees",
     "draw_block_pairs",
     "draw_nodes",
@@ -290,6 +291,23 @@ def estimate_pairs(rows: Tensor, size: int, pairs: Tensor) -> Tensor:
     return found
 
 
+def count_shared(
+    indptr: Tensor, columns: Tensor, most: int, sources: Tensor, starts: Tensor, candidates: Tensor
+) -> Tensor:
+    """(c, 4) exact counts between (s,) sources and the (c,) candidates that `starts` (s + 1,) gives to each.
+
+    Common neighbours, Adamic-Adar, resource allocation, and weighted paths of length three whose inner nodes have
+    `most` neighbours at most. All tensors are of int64.
+    """
+    num_nodes, found = indptr.numel() - 1, torch.empty(candidates.numel(), 4)
+    given = (_at(indptr), _at(columns), num_nodes, most, _at(sources), _at(starts), _at(candidates))
+    work = columns.numel() // max(1, num_nodes) * candidates.numel() // max(1, sources.numel())
+    parts = split_evenly(sources.numel(), min(torch.get_num_threads(), len(equal_parts(sources.numel(), work + 1))))
+    if any(run_ranges(_required().count_shared, given, parts, found.data_ptr())):
+        raise MemoryError(f"no memory for the marks of {num_nodes:,} nodes")
+    return found
+
+
 def why_not() -> str | None:
     """Why there are no compiled kernels; None where there are."""
     return _load()[1]
@@ -328,6 +346,7 @@ def _declare(built: ctypes.CDLL) -> None:
         getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
     built.drop.argtypes = (pointer, pointer, ctypes.c_uint8, ctypes.c_float, long, long, pointer)
     built.estimate_pairs.argtypes = (pointer, long, long, pointer, long, long, pointer)
+    built.count_shared.argtypes = (pointer, pointer, long, long, pointer, pointer, pointer, long, long, pointer)
     built.draw_nodes.argtypes = (ctypes.c_uint64, long, long, long, pointer)
     built.draw_block_pairs.argtypes = (
         ctypes.c_uint64, long, pointer, pointer, long, long, long, pointer, long, long, pointer
@@ -342,7 +361,7 @@ def _declare(built: ctypes.CDLL) -> None:
     built.scale_values.argtypes = (*[pointer] * 6, long, long, pointer)
     built.breadth_first.argtypes = (pointer, pointer, pointer, long, pointer, pointer)
     built.spread_labels.argtypes = (pointer, pointer, long, ctypes.c_int32, pointer, pointer, pointer, pointer)
-    built.suspect_pairs.restype = built.spread_labels.restype = long
+    built.suspect_pairs.restype = built.spread_labels.restype = built.count_shared.restype = long
 
 
 def _is_right(built: ctypes.CDLL) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +14,13 @@ from torch import Tensor
 
 from yinyan.graph import Graph
 from yinyan.model.fitted import Fitted, embed_graph
+from yinyan.model.reranking import Reranker
 from yinyan.model.scoring import Model, score_pairs
+from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.model.tensors import feature_tensor, message_graph, pick_device
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.held_out import reranked_lists
+from yinyan.retrieval.reranking import reranked, shortlist_for
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import Settings
 from yinyan.splits import Split
@@ -77,11 +82,13 @@ def trained(
     *,
     fixed: Overrides | None = None,
     start: Callable[[Model, TrainingData], None] | None = None,
+    rerank: bool = False,
 ) -> Outcome:
     """Train what `build` makes (ours, without it) by our loop: the same masking, loss and choice of weights.
 
     Settings are the common ground of the graph, without sketches and node dropout, changed by the method's `own`, then
     by the task's, then by those that make the method what it is (`fixed`). `start` gives other weights to train from.
+    With `rerank` exact counts rerank as in `LinkPredictor`, where validation edges gain by it.
     """
     split, device = task.split, pick_device(task.device)
     changes = merged(merged(merged(_PLAIN, own or {}), task.settings), fixed or {})
@@ -104,27 +111,36 @@ def trained(
             hooks=task.hooks,
             build=build,
             start=start,
+            lists=partial(reranked_lists, seed=task.seed) if rerank and settings.decoder.rerank else None,
         )
         embeddings = fitted.embeddings
         if fits is not None:
             fits.clear()
             fits[key] = fitted
 
+    reranker = None
+    if fitted.reranking is not None:
+        edges = split.graph.edges[split.test_messages]
+        reranker = Reranker(fitted.reranking, CompressedLists.from_pairs(edges, split.graph.num_nodes))
+
     def score(pairs: Pairs) -> Scores:
         rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
-        return score_pairs(fitted.model, embeddings, messages, rows)
+        scores = score_pairs(fitted.model, embeddings, messages, rows)
+        return scores if reranker is None else scores + reranker.of_pairs(rows.cpu().numpy())
 
-    return Outcome(score, fitted.best_score, spared, best=best_of(fitted.model, embeddings))
+    return Outcome(score, fitted.best_score, spared, best=best_of(fitted.model, embeddings, reranker))
 
 
-def best_of(model: Model, embeddings: Tensor) -> Best | None:
+def best_of(model: Model, embeddings: Tensor, reranker: Reranker | None = None) -> Best | None:
     """Exact search with a model's decoder; None for one that looks at more than two rows."""
     if type(model).logits is not Model.logits:
         return None
     search, rows = ExactSearch(model.decoder), Snapshot.of(embeddings)
 
     def best(sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
-        return search.top_k(rows, sources, k, excluded, pool)
+        if reranker is None:
+            return search.top_k(rows, sources, k, excluded, pool)
+        return reranked(reranker, sources, search.top_k(rows, sources, shortlist_for(k), excluded, pool), k)
 
     return best
 

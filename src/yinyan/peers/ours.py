@@ -16,7 +16,7 @@ def yinyan(task: Task) -> Outcome:
 def yinyan_as_suggested(task: Task) -> Outcome:
     """What `LinkPredictor` trains if nothing is set, sketches, node dropout and all."""
     suggested = suggest(task.split.graph, len(task.split.train_targets)).settings
-    return trained(task, None, suggested.to_dict())
+    return trained(task, None, suggested.to_dict(), rerank=True)
 
 
 def yinyan_without_negatives(task: Task) -> Outcome:

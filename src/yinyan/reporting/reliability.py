@@ -11,6 +11,7 @@ from yinyan.metrics.calibration import ReliabilityBins, reliability_bins
 from yinyan.model.fitted import Fitted
 from yinyan.model.held_out_lists import HeldOutLists
 from yinyan.retrieval.held_out import held_out_lists
+from yinyan.retrieval.state import reranker_of
 from yinyan.splits import Split
 
 __all__ = ["by_degree", "calibration_error", "list_bins", "lists_of_test", "reliability_content"]
@@ -27,8 +28,13 @@ def lists_of_test(fitted: Fitted, split: Split, *, count: int | None = None) -> 
     if not tested.size:
         return None
     known = np.setdiff1d(np.arange(graph.num_edges), tested)
-    decoder, rows = fitted.model.decoder, fitted.embeddings
-    return held_out_lists(decoder, rows, graph, known, graph.edges[tested], seed=fitted.seed, missing=0.0, count=count)
+    return held_out_lists(
+        *(fitted.model.decoder, fitted.embeddings, graph, known, graph.edges[tested]),
+        seed=fitted.seed,
+        missing=0.0,
+        count=count,
+        reranker=reranker_of(fitted),
+    )
 
 
 def list_bins(probabilities: Floats, lists: HeldOutLists) -> ReliabilityBins:

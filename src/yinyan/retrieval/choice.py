@@ -13,6 +13,7 @@ from torch import Tensor
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
+from yinyan.model.reranking import Reranker
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import EXACT_BELOW, Index, build_index, num_cells, sample_size
@@ -66,8 +67,8 @@ class Chooser:
     takes about twice the time of the better choice at most.
     """
 
-    def __init__(self, graph: Graph, decoder: Decoder, embeddings: Tensor) -> None:
-        self.graph, self.decoder, self.embeddings = graph, decoder, embeddings
+    def __init__(self, graph: Graph, decoder: Decoder, embeddings: Tensor, reranker: Reranker | None = None) -> None:
+        self.graph, self.decoder, self.embeddings, self.reranker = graph, decoder, embeddings, reranker
         self.index: Index | None = None
         self._asked = 0  # sources answered exactly
         self._spent = 0.0  # seconds that this took
@@ -82,7 +83,8 @@ class Chooser:
         with self._lock:
             if self.index is None and (search == "index" or self._pays(sources, tell)):
                 budget = Budget(k=k)
-                self.index = build_index(self.graph, self.decoder, self.embeddings, budget=budget, tell=tell)
+                index = build_index(self.graph, self.decoder, self.embeddings, budget=budget, tell=tell)
+                self.index = index.reranked_by(self.reranker)
             return self.index
 
     def keep(self, index: Index) -> None:

@@ -19,6 +19,8 @@ from yinyan.deprecation import renamed_keyword
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
+from yinyan.model.reranking import Reranker
+from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.results import Id, Recommendations
 from yinyan.retrieval.best_links import FIRST, best_links
 from yinyan.retrieval.budgets import Budget, Sample, Trial, measured_ks, nearest, try_efforts, unreached, within
@@ -30,6 +32,7 @@ from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
 from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
+from yinyan.retrieval.reranking import reranked, shortlist_for
 from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot
@@ -70,12 +73,13 @@ class FoundState(SearchState):
     snapshot: Snapshot
     search: ExactSearch | Probing
     measured_churn: float  # when recall was last measured
+    reranker: Reranker | None = None
 
     def vectors(self, rows: Rows) -> Tensor:
         """(len(rows), d) stored vectors."""
         return self.snapshot.gather(rows)
 
-    def top_k(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
+    def searched(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
         """Of the rows that have an id."""
         if pool is None and self.snapshot.num_rows > self.num_nodes:
             pool = np.arange(self.num_nodes)
@@ -108,6 +112,11 @@ class Index:
         self._state = FoundState(graph, decoder, rows, search, rows.churn)
         self._built = rows.base  # what the lists of a search were made of
         self._writing = threading.RLock()
+
+    def reranked_by(self, reranker: Reranker | None) -> Index:
+        """This index, whose answers are reranked from now on; recall is still that of the search before."""
+        self._state = replace(self._state, reranker=reranker)
+        return self
 
     def __repr__(self) -> str:
         return str(self.metadata) + (f"\n{self.advice}" if self.advice else "")
@@ -258,7 +267,10 @@ class Index:
         """
         chosen = None if pool is None else np.unique(np.asarray(pool, dtype=np.int64))
         asked = np.atleast_1d(np.asarray(sources)).astype(np.int64)
-        return self._state.found(asked, checked_k(k), excluded, chosen)
+        state, count = self._state, checked_k(k)
+        if state.reranker is None:
+            return state.found(asked, count, excluded, chosen)
+        return reranked(state.reranker, asked, state.found(asked, shortlist_for(count), excluded, chosen), count)
 
     # -- changes -------------------------------------------------------------------------------------------
 
@@ -290,7 +302,11 @@ class Index:
             snapshot = state.snapshot.updated(rows, embeddings)
             if graph is not None and graph.num_nodes > snapshot.num_rows:
                 raise InputError(f"the graph has {graph.num_nodes:,} nodes, and there are {snapshot.num_rows:,} rows")
-            self._state = replace(state, snapshot=snapshot, graph=graph or state.graph)
+            reranker = state.reranker
+            if reranker is not None and (graph is not None or snapshot.num_rows > state.snapshot.num_rows):
+                lists = CompressedLists.from_pairs((graph or state.graph).edges, snapshot.num_rows)
+                reranker = Reranker(reranker.reranking, lists)
+            self._state = replace(state, snapshot=snapshot, graph=graph or state.graph, reranker=reranker)
 
     def _refresh(self, embeddings: Tensor, moved: float) -> None:
         """Replace all rows. Lists still stand for those that are within a share `moved` of what was built."""
@@ -408,7 +424,7 @@ class Index:
                 kind=old.kind, budget=budget, seed=old.seed, tell=tell,
             )  # fmt: skip
             removed = np.flatnonzero(state.snapshot.is_removed)
-            fresh = made._state
+            fresh = replace(made._state, reranker=state.reranker)
             self.metadata, self._built = made.metadata, made._built
             self._state = replace(fresh, snapshot=fresh.snapshot.without(removed)) if removed.size else fresh
 

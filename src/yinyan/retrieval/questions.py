@@ -116,13 +116,15 @@ class Questions:
         if a == b:
             raise InputError(f"explain needs two different nodes (got {source!r} twice)")
         shares, alone, full = self.explainer().explain(self.state.decoder, a, b)
+        reranker = self.state.reranker
+        more = 0.0 if reranker is None else float(reranker.of_pairs(np.array([[a, b]]))[0])
         rows = sorted({a, b, *(share.neighbour for share in shares if share.neighbour is not None)})
         ids = dict(zip(rows, self.state.ids(np.array(rows)), strict=True))  # the ends of shares are a and b
         labels = dict(zip(rows, self.state.labels(np.array(rows)) or [None] * len(rows), strict=True))
         return Explanation(
             source=ids[a],
             target=ids[b],
-            score=full,
+            score=full + more,
             score_alone=alone,
             contributions=tuple(
                 Contribution(
@@ -136,10 +138,11 @@ class Questions:
             ),
             residue=full - alone - sum(share.amount for share in shares),
             is_link=self.state.has_edge(a, b),
-            probability=float(self.probabilities(full)),
+            probability=float(self.probabilities(full + more)),
             base_rate=self.state.base_rate,
             source_label=labels[a],
             target_label=labels[b],
+            shared=more,
         )
 
     def evidence(self) -> Evidence:

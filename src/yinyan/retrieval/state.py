@@ -20,13 +20,16 @@ from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
+from yinyan.model.reranking import Reranker
 from yinyan.model.scoring import decode
+from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.node_columns import graph_column, graph_columns
+from yinyan.retrieval.reranking import reranked, shortlist_for
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["AnswerState", "Evidence", "FittedState", "SearchState", "linked_rows", "pair_scores"]
+__all__ = ["AnswerState", "Evidence", "FittedState", "SearchState", "linked_rows", "pair_scores", "reranker_of"]
 
 Rows = NDArray[np.int64]
 
@@ -46,6 +49,7 @@ class SearchState:
 
     graph: Graph
     decoder: Decoder  # what scores two vectors
+    reranker: Reranker | None = None  # what is added to its scores
 
     @property
     def num_nodes(self) -> int:
@@ -90,8 +94,18 @@ class SearchState:
         """(len(rows), d) stored vectors: embedding and sketches."""
         raise NotImplementedError
 
-    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
-        """For each source the best `k` of `pool` (sorted rows; all without), but for itself and the excluded."""
+    def top_k(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
+        """For each source the best `k` of `pool` (sorted rows; all without), but for itself and the excluded.
+
+        A reranked score is computed for the best candidates by the decoder's score alone.
+        """
+        if self.reranker is None:
+            return self.searched(sources, k, excluded, pool)
+        found = self.searched(sources, shortlist_for(k), excluded, pool)
+        return reranked(self.reranker, sources, found, k)
+
+    def searched(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
+        """The same by the decoder's score."""
         raise NotImplementedError
 
 
@@ -118,6 +132,7 @@ class FittedState(AnswerState):
         self.fitted, self.graph = fitted, fitted.graph
         self.decoder, self.calibration = fitted.model.decoder, fitted.calibration
         self.base_rate, self.missing_share = fitted.base_rate, fitted.missing_share
+        self.reranker = reranker_of(fitted)
         self.search = ExactSearch(self.decoder)
         self._snapshot = Snapshot.of(fitted.embeddings, check=False)
         self._versions = _versions(fitted)
@@ -130,7 +145,7 @@ class FittedState(AnswerState):
         """(len(rows), d) stored vectors."""
         return self._snapshot.gather(rows)
 
-    def top_k(self, sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
+    def searched(self, sources: Rows, k: int, excluded: Excluded | None, pool: Rows | None) -> list[TopK]:
         """Exactly."""
         return self.search.top_k(self._snapshot, sources, k, excluded, pool)
 
@@ -154,7 +169,16 @@ def linked_rows(graph: Graph, row: int) -> Rows:
 def pair_scores(state: SearchState, pairs: Rows) -> NDArray[np.float32]:
     """(p,) scores of (p, 2) pairs of rows."""
     rows = torch.from_numpy(np.ascontiguousarray(pairs, dtype=np.int64))
-    return decode(state.decoder, lambda some: state.vectors(some.numpy()), rows)
+    scores = decode(state.decoder, lambda some: state.vectors(some.numpy()), rows)
+    return scores if state.reranker is None else scores + state.reranker.of_pairs(rows.numpy())
+
+
+def reranker_of(fitted: Fitted) -> Reranker | None:
+    """The reranker of a model over the edges that pass messages; None without one."""
+    if fitted.reranking is None:
+        return None
+    lists = CompressedLists.from_pairs(fitted.graph.edges[fitted.message_edges], fitted.graph.num_nodes)
+    return Reranker(fitted.reranking, lists)
 
 
 def _versions(fitted: Fitted) -> list[int]:

@@ -304,6 +304,7 @@ class ExplanationOut(Score):
     base_rate: float
     contributions: list[ContributionOut]
     residue: float
+    shared: float = 0.0  # what exact counts of shared neighbours add, where they rerank listed links
 
 
 class Explanations(_Answer):

@@ -138,6 +138,7 @@ def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
         "columns": graph.columns.to_dicts(),
         "label": graph.label_column,
         "calibration": fitted.calibration.to_dict(),
+        "reranking": None if fitted.reranking is None else fitted.reranking.to_dict(),
         "missing": None if fitted.valid_lists is None else fitted.valid_lists.missing,
         "protocol": fitted.protocol,
         "split": fitted.split_text,

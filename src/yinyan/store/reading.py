@@ -20,6 +20,7 @@ from yinyan.graph.features import FeatureEncoder, SparseFeatures
 from yinyan.graph.ids import Ids
 from yinyan.model.calibration import calibration_from_dict
 from yinyan.model.fitted import EpochRecord, Fitted, empty_model
+from yinyan.model.reranking import reranking_from_dict
 from yinyan.model.scoring import Model
 from yinyan.settings import Settings, settings_from_text, without_retired
 from yinyan.store.lists import read_lists
@@ -62,6 +63,7 @@ def fitted_from(opened: OpenedModel, device: torch.device, *, mapped: bool) -> t
         seconds=float(facts["seconds"]),
         valid_scores=(numbers["valid_links"], numbers["valid_non_links"]),
         valid_lists=read_lists(numbers, facts.get("missing")),
+        reranking=reranking_from_dict(facts.get("reranking")),
     )
     return fitted, without_retired(_typed(facts["params"], dict, "params"))
 
