@@ -214,8 +214,9 @@ class TrainingSettings(_Checked):
     valid_share: float = _option(0.1, "share of edges that fit holds out for validation", above=0, high=0.5)
     valid_negatives: int = _option(20_000, "number of negatives for validation", low=1)  # few make the best epoch luck
     # two metrics together wobble less than one
-    selection: Literal["balanced", "hits@20", "hits@50", "hits@100", "mrr", "auc"] = _option(
-        "balanced", "validation metric for the best epoch: Hits@10% plus AUC (balanced), or one metric"
+    selection: Literal["balanced", "ranking", "hits@20", "hits@50", "hits@100", "mrr", "auc"] = _option(
+        "balanced",
+        "validation metric for the best epoch: Hits@10% + AUC (balanced), lists + AUC (ranking), or one metric",
     )
     # the last is for comparison
     keep: Literal["best", "last"] = _option("best", "weights to keep: of the best validation or of the last step")

@@ -22,12 +22,16 @@ class TestYinYanWithoutNegatives(PeerContract):
     name = "yinyan-without-negatives"
 
 
+@pytest.mark.parametrize("name", ["yinyan", "yinyan-as-suggested"])
 @pytest.mark.parametrize("seed", [0, 5])
-def test_equals_the_predictor(seed: int) -> None:
+def test_equals_the_predictor(seed: int, name: str) -> None:
+    """Users get the reranked scores of the suggested settings; the method of the paper has none."""
     split = split_of(communities())
-    settings = small(encoder={"num_negatives": 2, "expected_negatives": False})
-    outcome = method("yinyan")(Task(split, seed, settings, "cpu"))
+    own = {"rerank": name == "yinyan-as-suggested"}
+    settings = small(encoder={"num_negatives": 2, "expected_negatives": False, "sketch_size": 0}, decoder=own)
+    outcome = method(name)(Task(split, seed, settings, "cpu"))
     model = LinkPredictor(**settings, seed=seed, device="cpu").fit(split.graph, split=split)  # type: ignore[arg-type]
+    assert (model.fitted_.reranking is not None) == (own["rerank"] and seed == 0)
     assert np.array_equal(outcome.score(every_pair(split)), model.score_rows(every_pair(split)))
     assert outcome.validation == max(r.score for r in model.fitted_.history if r.score is not None)
 

@@ -19,6 +19,7 @@ Floats = NDArray[np.floating[Any]]
 _FEWEST = 40  # held-out edges within shortlists: fewer do not show whether a reranking helps
 _DECAY = 0.01  # per edge, of weights over the spread of their columns
 _LEAST = 0.05  # of the weight of the decoder's score, so that the others stay bounded in its scale
+_BEYOND = 1.5  # standard errors of the gain
 _STEPS = 50  # of Newton's method, at most
 
 
@@ -87,27 +88,42 @@ class Shortlists:
 def fit_reranking(lists: Shortlists) -> Reranking | None:
     """Weights by conditional logit, or None where sources that were not fitted to gain no more than noise.
 
-    Each held-out edge competes with the candidates of its source that are none. The gain is measured with weights of
-    one half of the sources on the other half, and has to exceed its standard error over sources.
+    Each held-out edge competes with the candidates of its source that are none. Weights of one half of the sources are
+    judged on the other half. Their log-likelihood has to exceed that of the decoder's score alone, which gets a scale
+    by the same halves, by one and a half standard errors over sources, and reciprocal ranks have to gain too.
     """
-    if int(lists.hits.sum()) < _FEWEST:
+    count = int(lists.hits.sum())
+    if count < _FEWEST:
         return None
     inputs = np.concatenate([lists.scores[..., None], lists.columns], axis=2).astype(np.float64)
     half = np.arange(len(inputs)) % 2 == 0
-    before = _reciprocal_ranks(lists.scores, lists)
-    after = np.empty_like(before)
+    before, after = _reciprocal_ranks(lists.scores, lists), np.empty(lists.scores.shape)
+    gains = np.zeros(len(inputs))
     for chosen in (half, ~half):
-        weights = _fitted(inputs[chosen], lists.hits[chosen], lists.is_there[chosen])
-        if weights is None:
+        if not lists.hits[chosen].any():
             return None
-        after[~chosen] = _reciprocal_ranks(inputs @ weights, lists)[~chosen]
-    gains, count = (after - before).sum(axis=1), int(lists.hits.sum())
-    if gains.sum() <= math.sqrt(float(gains.size * gains.var(ddof=1))):
+        others = Shortlists(*(part[~chosen] for part in vars(lists).values()))
+        weights, scale = (
+            _fitted(x[chosen], lists.hits[chosen], lists.is_there[chosen]) for x in (inputs, inputs[..., :1])
+        )
+        gains[~chosen] = _log_chances(inputs[~chosen] @ weights, others) - _log_chances(
+            others.scores * scale[0], others
+        )
+        after[~chosen] = _reciprocal_ranks(inputs[~chosen] @ weights, others)
+    if gains.sum() <= _BEYOND * math.sqrt(float(gains.size * gains.var(ddof=1))) or after.sum() <= before.sum():
         return None
     weights = _fitted(inputs, lists.hits, lists.is_there)
-    if weights is None:
-        return None
-    return Reranking(tuple(weights[1:].tolist()), float(before.sum() / count), float(after.sum() / count))
+    weights = weights[1:] / max(float(weights[0]), _LEAST)
+    return Reranking(tuple(weights.tolist()), float(before.sum() / count), float(after.sum() / count))
+
+
+def _log_chances(scores: Floats, lists: Shortlists) -> NDArray[np.float64]:
+    """(s,) sums over the held-out edges of a source of the logarithm of their chance among the other candidates."""
+    source, place = np.nonzero(lists.hits)
+    against = scores[source] - scores[source, place][:, None]
+    lost = _chances(against, (lists.is_there & ~lists.hits)[source]).sum(axis=1)
+    logs = np.log1p(-np.minimum(lost, 1 - 1e-15))
+    return np.bincount(source, logs, minlength=len(scores)).astype(np.float64)
 
 
 def _reciprocal_ranks(scores: Floats, lists: Shortlists) -> NDArray[np.float64]:
@@ -120,16 +136,14 @@ def _reciprocal_ranks(scores: Floats, lists: Shortlists) -> NDArray[np.float64]:
     return found
 
 
-def _fitted(inputs: Floats, hits: NDArray[np.bool_], is_there: NDArray[np.bool_]) -> Floats | None:
-    """(1 + 5,) weights, that of the decoder's score 1; None without anything to fit to."""
+def _fitted(inputs: Floats, hits: NDArray[np.bool_], is_there: NDArray[np.bool_]) -> Floats:
+    """(c,) weights of the columns of inputs; the first, that of the decoder's score, does not decay."""
     source, place = np.nonzero(hits)
-    if not source.size:
-        return None
     spread = inputs[is_there].std(axis=0) + 1e-9
     x = inputs / spread
     against = x[source] - x[source, place][:, None]  # differences to the held-out edge: its own are 0
     rivals = (is_there & ~hits)[source]
-    decay = _DECAY * np.array([0.0] + [1.0] * NUM_COLUMNS)
+    decay = _DECAY * (np.arange(x.shape[2]) > 0)
     w = np.zeros(x.shape[2])
     w[0] = spread[0]
     value = _loss(w, against, rivals, decay)
@@ -145,8 +159,7 @@ def _fitted(inputs: Floats, hits: NDArray[np.bool_], is_there: NDArray[np.bool_]
         if size <= 1e-4 or value - found < 1e-9:
             break
         w, value = w - size * step, found
-    weights = w / spread
-    return np.asarray(weights / max(float(weights[0]), _LEAST))
+    return np.asarray(w / spread)
 
 
 def _chances(scores: Floats, rivals: NDArray[np.bool_]) -> Floats:

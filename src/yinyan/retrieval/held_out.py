@@ -24,6 +24,7 @@ LIST_LENGTH = 10  # rows of a list, the default of `recommend`
 
 _PAIRS_PER_EDGE = 200  # pairs scored per edge of the graph: a small part of what training scores
 _FEWEST, _MOST = 128, 1024  # sources asked
+_FEW_PAIRS = 1_500_000  # that may be scored in any case: a second of one core
 _WITH_HITS = 2 / 3  # of these, where so many have held-out edges: the others have no hits to find
 
 Rows = NDArray[np.int64]
@@ -31,7 +32,7 @@ Rows = NDArray[np.int64]
 
 def num_asked(num_nodes: int, num_edges: int) -> int:
     """How many sources are asked, so that it takes a small part of the time of a fit."""
-    wanted = _PAIRS_PER_EDGE * num_edges // max(1, num_nodes)
+    wanted = max(_PAIRS_PER_EDGE * num_edges, _FEW_PAIRS) // max(1, num_nodes)
     return min(num_nodes, max(_FEWEST, min(_MOST, wanted)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,11 +15,15 @@ from yinyan.graph.features import SparseFeatures
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 from yinyan.model.tensors import feature_tensor, message_graph, message_pairs
+from yinyan.randomness import named_seed
 from yinyan.sampling import KnownPairs, draw_pairs
 from yinyan.settings import TrainingSettings
 from yinyan.splits import Split, known_pairs
 
-__all__ = ["TrainingData", "draw_loss_negatives", "training_data"]
+__all__ = ["TrainingData", "draw_loss_negatives", "num_listed", "training_data"]
+
+_LISTED = 50_000  # pairs of validation lists: about as many as an epoch of a small graph decodes
+_MOST_CANDIDATES, _FEWEST_ENDS = 500, 100  # per list, and lists
 
 
 @dataclass(frozen=True)
@@ -34,12 +38,19 @@ class TrainingData:
     valid_messages: MessageGraph  # the links that pass messages when validation links are scored
     valid_links: Tensor  # (·, 2)
     valid_non_links: Tensor  # (·, 2), or (·, k, 2): each link's own
+    valid_lists: Tensor  # (e, 1 + c, 2) ends of validation links with their partner first, then candidates
+    is_rival: Tensor  # (e, c) whether a candidate is no known partner
 
 
 def training_data(
-    graph: Graph, split: Split, device: torch.device, place: NDArray[np.int64] | None = None
+    graph: Graph,
+    split: Split,
+    device: torch.device,
+    place: NDArray[np.int64] | None = None,
+    *,
+    ranked: bool = False,
 ) -> TrainingData:
-    """What training may see: training links, and the validation pairs it is judged by.
+    """What training may see: training links, and the validation pairs it is judged by, if `ranked` with lists.
 
     With `place` (n,) node i stands in row place[i] of it all.
     """
@@ -65,6 +76,7 @@ def training_data(
     else:
         edges = graph.edges[split.known_in_training]
         known = known_pairs(graph, edges if place is None else place[edges]).to(device)
+    lists = _valid_lists(split) if ranked else _Lists(np.empty((0, 1, 2), np.int64), np.empty((0, 0), np.bool_))
     return TrainingData(
         features=feature_tensor(features, device),
         messages=messages,
@@ -74,7 +86,43 @@ def training_data(
         valid_messages=messages if same else message_graph(graph, split.valid_messages, device, place),
         valid_links=rows(split.valid_targets),
         valid_non_links=rows(split.valid_negatives),
+        valid_lists=rows(lists.pairs),
+        is_rival=torch.from_numpy(lists.is_rival).to(device),
     )
+
+
+class _Lists(NamedTuple):
+    """Ends of validation edges, each with its partner and candidates."""
+
+    pairs: NDArray[np.int64]  # (e, 1 + c, 2)
+    is_rival: NDArray[np.bool_]  # (e, c)
+
+
+def num_listed(split: Split) -> int:
+    """Pairs that are scored to rank validation edges in lists."""
+    count = min(split.graph.num_nodes, _MOST_CANDIDATES)
+    return count * min(2 * len(split.valid_targets), max(_FEWEST_ENDS, _LISTED // max(1, count)))
+
+
+def _valid_lists(split: Split) -> _Lists:
+    """The partners of some ends of validation edges among candidates: all nodes of a small graph, drawn ones else."""
+    graph, generator = split.graph, np.random.default_rng(named_seed(split.seed, "validation lists"))
+    links, sides = split.valid_targets, graph.sides
+    ends = links if graph.directed else np.concatenate([links, links[:, ::-1]])
+    count = min(graph.num_nodes, _MOST_CANDIDATES)
+    ends = ends[np.sort(generator.permutation(len(ends))[: max(_FEWEST_ENDS, _LISTED // count)])]
+    candidates = np.broadcast_to(np.arange(graph.num_nodes), (len(ends), graph.num_nodes))
+    if graph.num_nodes > count:
+        candidates = generator.integers(graph.num_nodes, size=(len(ends), count))
+    pairs = np.stack([np.broadcast_to(ends[:, :1], candidates.shape), candidates], axis=2)
+    found = graph.find_edges(pairs.reshape(-1, 2)).reshape(candidates.shape)
+    is_known = np.zeros(graph.num_edges + 1, dtype=np.bool_)  # the last is that of no edge
+    is_known[split.known_in_training] = is_known[split.train_messages] = True
+    is_known[graph.find_edges(links)] = True
+    is_rival = ~is_known[found] & (candidates != ends[:, :1])
+    if sides is not None:
+        is_rival &= sides[candidates] != sides[ends[:, :1]]
+    return _Lists(np.concatenate([ends[:, None], pairs], axis=1), is_rival)
 
 
 def _place_type(count: int) -> type[np.integer[Any]]:

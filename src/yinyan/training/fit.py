@@ -87,7 +87,8 @@ def fit_model(
     if build is None and settings.training.node_order == "local":
         order = local_order(graph.edges[split.train_messages], graph.num_nodes, graph.sides)
         _reorder(our_encoder(model), order)
-    data = training_data(graph, split, device, None if order is None else np.argsort(order))
+    place = None if order is None else np.argsort(order)
+    data = training_data(graph, split, device, place, ranked=settings.training.selection == "ranking")
     give_back()  # what sorting took
     if build is None and settings.encoder.embedding_start == "spectral":
         placed = None if order is None else torch.from_numpy(order)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 
 from yinyan.errors import DivergedError, TrainingError
 from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
+from yinyan.metrics.pairs import ranks
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model, Pairs, score_pairs
@@ -29,6 +31,7 @@ __all__ = ["TrainingState", "batch_size_of", "build_optimizer", "gradients", "se
 Scores = NDArray[np.float32]
 
 _PACE_OF_NUMBERS = 10.0  # times the rate: Adam moves a number by the rate per step, whatever its size
+_LIST_LENGTH = 10  # rows of a list, the default of `recommend`
 _NEARLY_DONE = 0.9  # of the epochs: what the falling learning rate still gains is not given up for the rest
 _RUNAWAY = 1e4  # growth of the energy that no descent explains
 _CURE = (
@@ -199,8 +202,13 @@ def validate(
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
         raise DivergedError(f"validation scores are not finite: the weights diverge. {_CURE}")
     repulsion = model.encoder.repulsion()
-    score = selection_score(positive, negative, settings.selection)
-    hits = hits_at_rate(positive, negative, 0.1)
+    hits, listed = hits_at_rate(positive, negative, 0.1), None
+    if settings.selection == "ranking":
+        listed = _listed(model, y, data)
+        score, share = listed.mrr + listed.recall + roc_auc(positive, negative), listed.recall
+    else:
+        score = selection_score(positive, negative, settings.selection)
+        share = hits if settings.selection == "balanced" else score
     return EpochRecord(
         record.epoch,
         record.loss,
@@ -210,8 +218,22 @@ def validate(
         auc=roc_auc(positive, negative),
         repulsion=float(repulsion.mean()) if repulsion.numel() else None,
         score=score,
-        noise=standard_error(hits if settings.selection == "balanced" else score, len(positive)),
+        noise=standard_error(share, len(positive) if listed is None else len(data.valid_lists)),
     )
+
+
+class _Listed(NamedTuple):
+    """Validation edges in the lists of their ends."""
+
+    mrr: float
+    recall: float  # in the first ten
+
+
+def _listed(model: Model, y: Tensor, data: TrainingData) -> _Listed:
+    scores = score_pairs(model, y, data.valid_messages, data.valid_lists)
+    rivals = np.where(data.is_rival.cpu().numpy(), scores[:, 1:], -np.inf)
+    places = ranks(scores[:, 0], rivals)
+    return _Listed(float((1 / places).mean()), float((places <= _LIST_LENGTH).mean()))
 
 
 def refuse_divergence(energies: Sequence[float]) -> None:

@@ -14,6 +14,7 @@ from yinyan.graph.features import SparseFeatures
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training.best_weights import LARGE
+from yinyan.training.data import num_listed
 from yinyan.training.free_memory import free_memory
 from yinyan.training.shared_negatives import BLOCK
 
@@ -155,7 +156,8 @@ def _decoder(split: Split, settings: Settings) -> int:
         shared = decoder.width + 128 if encoder.sketch_size else 0  # what the sketches add, by two layers of 64
         floats += int((decoder.depth - 1) * hidden * decoder.width) + shared
         validated += 2 * decoder.width + shared // 2
-    blocks = min(_BLOCK, split.valid_negatives.size // 2)
+    listed = num_listed(split) if settings.training.selection == "ranking" else 0
+    blocks = min(_BLOCK, max(listed, split.valid_negatives.size // 2))
     return max(pairs * (_FLOAT * floats + 32), blocks * (_FLOAT * validated + 32))
 
 
