@@ -89,6 +89,17 @@ class TestLines:
         shown.finish()
         assert stream.getvalue() == f"epoch 1/1   took {said}\n"
 
+    def test_a_long_run_fills_no_log(self, clock: Clock) -> None:
+        """A run of an hour printed 720 lines into its log."""
+        stream = io.StringIO()
+        shown = show_progress(stream=stream)
+        shown.start("epoch", 3600)
+        for done in range(1, 3600):
+            clock.now += 1
+            shown.advance(done)
+        lines = stream.getvalue().splitlines()
+        assert 80 < len(lines) < 110 and lines[0].startswith("epoch 5/3600")
+
     def test_notes_come_at_once(self) -> None:
         stream = io.StringIO()
         show_progress(stream=stream).note("read 3 rows")

@@ -233,7 +233,7 @@ class LinkPredictor:
             Callbacks: progress, trackers, checkpoint, stopping. With hooks, `verbose` 'auto' shows nothing.
         verbose
             Whether progress is shown on standard error, with the time left: True, False, or 'auto', which shows a run
-            of more than ten seconds on a terminal or in a notebook.
+            of more than ten seconds: a bar on a terminal and in a notebook, plain lines in a file.
         keep_best
             Whether Ctrl-C (in a notebook, the interruption of the kernel) ends the training and keeps the best weights
             so far. Without it Ctrl-C raises KeyboardInterrupt.

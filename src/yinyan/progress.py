@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _LINE_SECONDS = 5.0  # between plain lines
+_LINE_SHARE = 0.05  # of the time so far, at least: an hour is some 90 lines of a log
 _REWRITE_SECONDS = 0.2  # between changes of a line that is written over
 _GAP = "   "  # between the figures of a line
 _BAR = 12  # cells of the bar: figures fit beside it on a terminal of 80 columns
@@ -65,7 +66,7 @@ class Progress:
     def forecast(self, seconds: float) -> None:
         """The next task will take about so long."""
 
-    def start(self, title: str, total: int, done: int = 0) -> None:
+    def start(self, title: str, total: int, done: float = 0) -> None:
         """Begin a task, `done` parts of which were done before."""
 
     def advance(self, done: float, text: str | None = "") -> None:
@@ -83,7 +84,7 @@ class _Lines(Progress):
         self._stream = stream
         self._last = self._text = ""
 
-    def start(self, title: str, total: int, done: int = 0) -> None:
+    def start(self, title: str, total: int, done: float = 0) -> None:
         self._title, self._total, self._first = title, total, done
         self._begun = self._spoke = time.monotonic()
         self._last = self._text = ""
@@ -92,7 +93,7 @@ class _Lines(Progress):
         now = time.monotonic()
         self._text = self._text if text is None else text
         self._last = f"{self._title} {_count(done)}/{self._total}" + (f"{_GAP}{self._text}" if self._text else "")
-        if now - self._spoke >= _LINE_SECONDS and done < self._total:
+        if now - self._spoke >= max(_LINE_SECONDS, _LINE_SHARE * (now - self._begun)) and done < self._total:
             self._say(f"{self._last}{_GAP}{duration(self._left(done, now))} left")
             self._spoke, self._last = now, ""
 
@@ -162,9 +163,9 @@ class _Bar(Progress):
         console = Console(file=stream, highlight=False)
         self._rich = RichProgress(*columns, console=console, expand=True)
 
-    def start(self, title: str, total: int, done: int = 0) -> None:
+    def start(self, title: str, total: int, done: float = 0) -> None:
         self._rich.start()
-        self._task = self._rich.add_task(title, total=total, completed=done, figures="", done=done)
+        self._task = self._rich.add_task(title, total=total, completed=done, figures="", done=_count(done))
 
     def advance(self, done: float, text: str | None = "") -> None:
         self._rich.update(self._task, completed=done, done=_count(done))

@@ -219,3 +219,13 @@ def test_a_large_graph_answers_quickly() -> None:
     assert time.perf_counter() - before < 2
     numbers = Ids.integers(300_000)
     assert 123_456 in numbers.nearest(1_234_567)
+
+
+@pytest.mark.parametrize("more", [[], [7], [f"node-{i:06}" for i in range(5000)]])
+def test_an_id_in_other_case_is_suggested(more: list[Any]) -> None:
+    """'ghe' was unknown, and nothing was said of 'GHE'."""
+    ids = Ids.from_values(["GHE", "m5@enron.com", *more])
+    with pytest.raises(UnknownNodeError, match=r"node 'ghe' is not in the graph \(.* nodes; nearest: 'GHE'\)"):
+        ids.row("ghe")
+    assert ids.nearest("M5@ENRON.com")[0] == "m5@enron.com"
+    assert ids.nearest("GHE") == []

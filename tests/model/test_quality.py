@@ -13,6 +13,7 @@ from command_line import TINY, run, write_links
 from contracts import planted_graph, tiny
 from yinyan import Graph, LinkPredictor
 from yinyan.model.quality import weakness
+from yinyan.reporting.content import model_content
 
 
 @pytest.mark.parametrize(("auc", "weak"), [(0.3, True), (0.5, True), (0.599, True), (0.6, False), (0.99, False)])
@@ -31,6 +32,8 @@ def test_a_fit_of_random_edges_warns_and_so_does_saving_it(tmp_path: Path) -> No
     with pytest.warns(UserWarning, match="hardly better than chance") as told:
         model.save(tmp_path / "model")
     assert told[0].filename == __file__
+    assert "hardly better than chance" in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert "hardly better than chance" in model_content(model.fitted_)["notes"][0]
 
 
 def test_a_good_model_does_not(tmp_path: Path) -> None:
@@ -39,6 +42,8 @@ def test_a_good_model_does_not(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.save(tmp_path / "model")
+    assert "chance" not in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    assert not any("chance" in note for note in model_content(model.fitted_)["notes"])
 
 
 def test_the_command_line_says_it_once(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from yinyan.model.calibration import IsotonicCalibration
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import EncoderSettings
 from yinyan.store import model_files
+from yinyan.store.opening import OpenedModel
 from yinyan.text import percent
 
 PARTS = {
@@ -522,3 +525,29 @@ except StoreError as error:
     )
     assert [file.name for file in saved.parent.iterdir()] == ["first"]
     assert_same(load(saved), model)
+
+
+def test_no_thread_of_arrow_holds_a_file_of_the_model(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that ended right after it had read a model was aborted: a thread of Arrow still had its file."""
+    threads: set[int] = set()
+    opened = OpenedModel.file
+
+    class Watched(io.RawIOBase):
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def __getattribute__(self, name: str) -> Any:
+            if name in ("read", "readinto", "seek", "tell"):
+                threads.add(threading.get_ident())
+                return getattr(object.__getattribute__(self, "file"), name)
+            return object.__getattribute__(self, name)
+
+        def readable(self) -> bool:
+            return True
+
+        def seekable(self) -> bool:
+            return True
+
+    monkeypatch.setattr(OpenedModel, "file", lambda self, name: Watched(opened(self, name)))
+    assert len(LinkPredictor.load(saved).graph_.ids) > 0
+    assert threads == {threading.get_ident()}

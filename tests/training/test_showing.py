@@ -16,6 +16,7 @@ from contracts import planted_graph, tiny
 from yinyan import Hooks, LinkPredictor, progress
 from yinyan.errors import SettingsError
 from yinyan.training import fit as fitting
+from yinyan.training import showing
 
 
 class Notebook(io.StringIO):
@@ -46,10 +47,9 @@ def test_verbose_prints_the_lines_of_the_command_line(monkeypatch: pytest.Monkey
     assert shown(monkeypatch, io.StringIO(), verbose=False) == ""
 
 
-@pytest.mark.parametrize("stream", [Notebook, Terminal])
-def test_a_long_run_that_somebody_watches_is_never_silent(
-    stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("stream", [Notebook, Terminal, io.StringIO])
+def test_a_long_run_is_never_silent(stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fit of 399 s in a script whose output went to a file printed nothing."""
     text = shown(monkeypatch, stream())
     assert "model " in text and "about 1 min 40 s" in text and "epoch" in text
     assert shown(monkeypatch, stream(), forecast=9.9) == ""
@@ -57,10 +57,40 @@ def test_a_long_run_that_somebody_watches_is_never_silent(
     assert "epoch" in shown(monkeypatch, stream(), hooks=Hooks(), verbose=True)
 
 
-def test_where_nobody_watches_auto_prints_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert shown(monkeypatch, io.StringIO()) == ""
-    monkeypatch.setattr(sys, "stderr", None)  # as without a console
-    LinkPredictor(**tiny()).fit(planted_graph())
+def test_a_run_that_takes_longer_than_its_forecast_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose forecast was short stayed silent however long it took."""
+    monkeypatch.setattr(showing, "_LONG", 0.0)
+    text = shown(monkeypatch, io.StringIO(), forecast=-1.0)
+    assert [line.split()[0] for line in text.splitlines()] == ["model", "training", "memory", "time", "epoch"]
+
+    clock = iter([0.0, 4.0, 8.0, 12.0])
+    monkeypatch.setattr(showing, "_LONG", 10.0)
+    monkeypatch.setattr(showing.time, "monotonic", lambda: next(clock))
+    seen: list[Any] = []
+
+    class Seen(progress.Progress):
+        def start(self, title: str, total: int, done: float = 0) -> None:
+            seen.append((title, total, done))
+
+        def advance(self, done: float, text: str | None = "") -> None:
+            seen.append((done, text))
+
+        def note(self, text: str) -> None:
+            seen.append(text)
+
+    late = showing._OfLongRuns(Seen())
+    late.note("early")
+    late.start("epoch", 4)
+    late.advance(1.0, "loss 1")
+    assert seen == []
+    late.advance(1.5, None)
+    assert seen == ["early", ("epoch", 4, 1.5), (1.5, None)]
+
+
+def test_without_a_console_nothing_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(fitting, "forecast", lambda *given: 100.0)
+    assert LinkPredictor(**tiny()).fit(planted_graph(), verbose=True).fitted_ is not None
 
 
 def test_hooks_are_called_beside_what_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

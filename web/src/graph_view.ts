@@ -129,11 +129,13 @@ export class GraphView {
   private paint(context: CanvasRenderingContext2D): void {
     if (this.scene === null) return;
     const { places, viewport, lit, matches } = this;
-    const longest = Math.max(14, Math.min(26, Math.round(this.surface.width / 28)));
+    const { width } = this.surface;
+    const longest = Math.max(14, Math.min(26, Math.round(width / 28)));
     const faded = (key: string): boolean => !matches(key);
     const crowd = crowding(this.scene.links.filter(({ central }) => central).length);
     const { directed } = this.scene;
-    paintScene(context, this.scene, { places, viewport, lit, faded, longest, crowd, directed, palette: colours() });
+    const palette = colours();
+    paintScene(context, this.scene, { places, viewport, lit, faded, longest, width, crowd, directed, palette });
   }
 
   private moved(): void {

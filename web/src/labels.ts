@@ -25,19 +25,26 @@ export function overlap(a: Frame, b: Frame): boolean {
   return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }
 
-/** Those wishes that are granted, in the order of their weight. */
+/** The middle of a label: moved into the drawing, if what it names is in it. */
+function within(x: number, half: number, width: number): number {
+  return x < 0 || x > width ? x : Math.max(half, Math.min(width - half, x));
+}
+
+/** Those wishes that are granted in a drawing of some width, in the order of their weight. */
 export function placedLabels(
   wishes: readonly Wish[],
   widthOf: (text: string) => number,
+  width: number,
   obstacles: readonly Frame[] = [],
 ): Label[] {
   const taken = [...obstacles];
   const granted: Label[] = [];
   for (const wish of [...wishes].sort((a, b) => b.weight - a.weight)) {
     const half = widthOf(wish.text) / 2 + 3;
+    const x = within(wish.x, half, width);
     const frames = wish.ys.map((y) => ({
-      left: wish.x - half,
-      right: wish.x + half,
+      left: x - half,
+      right: x + half,
       top: y - HEIGHT / 2,
       bottom: y + HEIGHT / 2,
     }));
@@ -46,7 +53,7 @@ export function placedLabels(
     const [frame, y] = [frames[choice], wish.ys[choice]];
     if (frame === undefined || y === undefined) continue;
     taken.push(frame);
-    granted.push({ ...wish, y });
+    granted.push({ ...wish, x, y });
   }
   return granted;
 }

@@ -8,7 +8,7 @@ import { lineChart, type Curve } from "./line_chart";
 import { comparison, tiles } from "./metrics";
 import { spelledValue } from "./node_head";
 import { degreeTable, reliabilityChart } from "./reliability_chart";
-import { counted, figure, percent } from "./scales";
+import { counted, figure, percent, scoreText } from "./scales";
 import { howSure, rateInWords } from "./sure";
 
 function section(id: string, title: string, ...parts: (Node | false)[]): HTMLElement {
@@ -87,7 +87,7 @@ function recommendedOf({ recommended, model, probabilities }: ModelInfo): HTMLEl
       h("th", { scope: "row" }, String(i + 1)),
       h("td", {}, ...named(source, source_label)),
       h("td", {}, ...named(target, target_label)),
-      h("td", { class: "number" }, figure(score, 2)),
+      h("td", { class: "number" }, scoreText(score)),
       h("td", { class: "number" }, percent(probability)),
     ),
   );

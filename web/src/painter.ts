@@ -15,6 +15,7 @@ export interface Look {
   lit: string | null; // the node under the pointer, or the list's current one
   faded: (key: string) => boolean;
   longest: number; // letters of a name
+  width: number; // of the drawing
   crowd: number; // by how much links are narrowed
   directed: boolean;
 }
@@ -93,14 +94,16 @@ function paintNode(context: CanvasRenderingContext2D, node: SceneNode, look: Loo
   context.stroke();
 }
 
-function paintLabels(context: CanvasRenderingContext2D, wishes: Wish[], discs: Frame[], palette: Palette): void {
+function paintLabels(context: CanvasRenderingContext2D, wishes: Wish[], discs: Frame[], look: Look): void {
+  const { palette, width } = look;
+  const widthOf = (text: string): number => context.measureText(text).width;
   context.font = FONT;
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.lineJoin = "round";
   context.globalAlpha = 1;
   context.setLineDash([]);
-  for (const label of placedLabels(wishes, (text) => context.measureText(text).width, discs).reverse()) {
+  for (const label of placedLabels(wishes, widthOf, width, discs).reverse()) {
     context.strokeStyle = palette.paper;
     context.lineWidth = 4;
     context.strokeText(label.text, label.x, label.y);
@@ -137,5 +140,5 @@ export function paintScene(context: CanvasRenderingContext2D, scene: Scene, look
       certain,
     });
   }
-  paintLabels(context, wishes, discs, look.palette);
+  paintLabels(context, wishes, discs, look);
 }

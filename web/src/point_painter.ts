@@ -50,12 +50,10 @@ function paintFound(context: CanvasRenderingContext2D, points: Points, look: Poi
   const wishes = (places.length > NAMED ? [lit] : places).map((i) => {
     const [x, y] = viewport.toScreen(points.x[i]!, points.y[i]!);
     const text = shortened(points.name(i), 32);
-    const half = widthOf(text) / 2 + 4;
-    const middle = Math.max(half, Math.min(width - half, x));
-    return { text, x: middle, ys: [y + 15, y - 15], weight: i === lit ? 1 : 0, certain: i === lit };
+    return { text, x, ys: [y + 15, y - 15], weight: i === lit ? 1 : 0, certain: i === lit };
   });
   context.lineWidth = 4;
-  for (const label of placedLabels(wishes, widthOf).reverse()) {
+  for (const label of placedLabels(wishes, widthOf, width).reverse()) {
     context.strokeText(label.text, label.x, label.y);
     context.fillStyle = palette.ink;
     context.fillText(label.text, label.x, label.y);

@@ -6,7 +6,7 @@ import { icon } from "./icons";
 import { keyOf, spelled, type Id } from "./ids";
 import type { Verdict } from "./judgements";
 import { nameFor } from "./names";
-import { figure, percent, sureness } from "./scales";
+import { percent, scoreText, sureness } from "./scales";
 import { whyOf } from "./why";
 
 export interface RowEvents {
@@ -61,7 +61,7 @@ export function nameLine(walk: HTMLElement, id: Id, name: string): HTMLElement {
 }
 
 export function scoreOf(score: number): HTMLElement {
-  return h("span", { class: "small number" }, h("span", { class: "word" }, "score "), figure(score));
+  return h("span", { class: "small number" }, h("span", { class: "word" }, "score "), scoreText(score));
 }
 
 export class PredictionRow {

@@ -81,11 +81,17 @@ export function figure(value: number | null, digits = 3): string {
   if (value === null || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   const text = size !== 0 && (size >= 1e6 || size < 10 ** -digits) ? value.toExponential(2) : value.toFixed(digits);
-  return text.replace("-", "\u2212");
+  return text.replaceAll("-", "\u2212");
+}
+
+/** A score, always to three decimals, so that those of a list can be compared. */
+export function scoreText(value: number): string {
+  const text = value.toFixed(3);
+  return (Number(text) === 0 ? "0.000" : text).replace("-", "\u2212");
 }
 
 export function signed(value: number): string {
-  return value < 0 ? figure(value) : `+${figure(value)}`;
+  return value < 0 ? scoreText(value) : `+${scoreText(value)}`;
 }
 
 /** A count and its noun, in the plural unless it is 1. */

@@ -6,7 +6,7 @@ import { h } from "./dom";
 import { keyOf, sameId, type Id } from "./ids";
 import { withKey } from "./key_prompt";
 import { nameFor, remember } from "./names";
-import { counted, figure, signed } from "./scales";
+import { counted, scoreText, signed } from "./scales";
 import { failure, loading } from "./states";
 import { shareInWords } from "./sure";
 
@@ -80,9 +80,9 @@ function told(explanation: Explanation): HTMLElement {
       "p",
       {},
       "The score is ",
-      h("strong", {}, figure(score)),
+      h("strong", {}, scoreText(score)),
       ". Without any neighbour it would be ",
-      h("strong", {}, figure(score_alone)),
+      h("strong", {}, scoreText(score_alone)),
       body.length === 0 ? "." : "; this is what moved it.",
       rate,
     ),

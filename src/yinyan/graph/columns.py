@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from yinyan.errors import InputError
@@ -23,9 +23,11 @@ __all__ = [
 
 # Spelled without case, spaces and punctuation: `Source_ID` is `sourceid`.
 _PARTNERS = {
-    "source": ("target",),
+    "source": ("target", "destination", "dest"),
     "src": ("dst", "dest", "tgt"),
+    "origin": ("destination", "dest"),
     "from": ("to",),
+    "start": ("end",),
     "citing": ("cited",),
     "head": ("tail",),
     "subject": ("object",),
@@ -40,7 +42,7 @@ _NUMBERED = ("protein{}", "gene{}", "node{}", "nodeid{}", "node{}id", "id{}")
 _PAIRS = (
     *((a + end, b + end) for a, partners in _PARTNERS.items() for b in partners for end in _ENDINGS),
     *((name.format(1), name.format(2)) for name in _NUMBERED),
-    *(("start", "end"), ("left", "right"), ("u", "v"), ("i", "j"), ("a", "b")),
+    *(("left", "right"), ("u", "v"), ("i", "j"), ("a", "b")),
 )
 _USUAL = {
     "weight": ("weight", "weights", "edgeweight", "w", "value", "rating", "strength", "count"),
@@ -62,16 +64,25 @@ def guess_edge_columns(names: Sequence[str]) -> tuple[str, str]:
             "if they are there, give the character between them (delimiter=, --delimiter)"
         )
     plain = {plain_name(name): name for name in reversed(named)}
-    for source, target in _PAIRS:
+    for source, target in (*_PAIRS, *_with_ending([plain_name(name) for name in named])):
         if source in plain and target in plain:
             return plain[source], plain[target]
     return named[0], named[1]
 
 
+def _with_ending(plain: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of names that end alike, such as `source airport id` and `destination airport id`; ids first, no times."""
+    for name in sorted(plain, key=lambda name: not name.endswith("id")):
+        for first, partners in _PARTNERS.items():
+            ending = name.removeprefix(first)
+            if name.startswith(first) and not says_time(ending):
+                yield from ((name, partner + ending) for partner in partners)
+
+
 def has_edge_names(names: Sequence[str]) -> bool:
     """Whether the names include a usual pair of edge columns."""
     plain = {plain_name(name) for name in names}
-    return any(source in plain and target in plain for source, target in _PAIRS)
+    return any(source in plain and target in plain for source, target in (*_PAIRS, *_with_ending(plain)))
 
 
 def two_kinds(source: str, target: str) -> tuple[str, str] | None:

@@ -153,11 +153,17 @@ class Ids:
         return number if number is not None and number in self else text
 
     def nearest(self, value: Id, k: int = 3) -> list[Id]:
-        """Return up to k ids spelled like this one, best first; in large graphs among a bounded choice."""
+        """Return up to k ids spelled like this one, best first; in large graphs among a bounded choice.
+
+        Ids that differ by case alone come first.
+        """
         text = str(value)
         matcher = difflib.SequenceMatcher(b=text)
-        scored: list[tuple[float, int, Id]] = []
+        scored: list[tuple[float, int, Id]] = [(1.0, len(text), candidate) for candidate in self._of_other_case(value)]
+        known = {candidate for _, _, candidate in scored}
         for candidate in self._candidates(value):
+            if candidate in known:
+                continue
             matcher.set_seq1(str(candidate))
             if candidate != value and matcher.quick_ratio() >= _ALIKE and matcher.ratio() >= _ALIKE:
                 shared = commonprefix([text, str(candidate)])  # noqa: RUF071 - of text, not of paths
@@ -236,6 +242,14 @@ class Ids:
             if len(places) > _ALL_CANDIDATES:
                 break
         return self.take(self._order[sorted(places)])
+
+    def _of_other_case(self, value: Id) -> list[Id]:
+        """Ids that are this text but for upper and lower case: one pass over all ids."""
+        if self._kind == "integer" or not isinstance(value, str):
+            return []
+        wanted = pc.utf8_lower(pa.scalar(value if self._kind == "text" else f"s{value}", pa.large_string()))
+        same = pc.equal(pc.utf8_lower(self._array), wanted).to_numpy(zero_copy_only=False)
+        return [candidate for candidate in self.take(np.flatnonzero(same)[:_WINDOW]) if candidate != value]
 
     def _stored_forms(self, text: str) -> list[Any]:
         """How some text would be stored here, as text and as an integer."""

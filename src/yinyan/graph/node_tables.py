@@ -26,6 +26,9 @@ from yinyan.text import counted
 
 __all__ = ["NodeTable", "id_values", "prefixed", "read_nodes", "refuse_missing_ids"]
 
+_SAMPLE = 1_000  # ids of the edges that are looked for in the columns of a node table
+_MOST = 0.5  # share of them that a column of ids has
+
 
 class NodeTable(NamedTuple):
     """All nodes of a graph, their features and attributes."""
@@ -42,9 +45,10 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     """Read a node table and match it with the ids that the edges mention."""
     names, node_id = list(opened.names), options.node_id
     id_name = guess_node_column(names) if node_id is None else find_column(names, node_id, "node id")
-    chosen = _feature_names(names, id_name, options.feature_columns)
-    beside = attribute_names(opened, id_name, options.attributes, options.label)
-    table = opened.read(list(dict.fromkeys([id_name, *chosen, *beside])))
+    chosen, beside, table = _read_columns(opened, id_name, options)
+    if node_id is None and (better := _id_column(table, id_name, ids)) != id_name:
+        id_name = better
+        chosen, beside, table = _read_columns(opened, id_name, options)
     what, notes = f"{opened.label}, column {id_name!r}", list[str]()
     refuse_missing_ids(table[id_name], options, what)
     if table[id_name].null_count:
@@ -76,6 +80,15 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
         notes.append(f"{opened.label}: no column is left for features")
         return NodeTable(all_ids, None, None, tuple(notes), found, kept)
     return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes), found, kept)
+
+
+def _read_columns(
+    opened: TableSource, id_name: str, options: TableOptions
+) -> tuple[list[str], list[str], pa.Table]:
+    """The names of features and attributes beside a column of ids, and the table of all of them."""
+    chosen = _feature_names(list(opened.names), id_name, options.feature_columns)
+    beside = attribute_names(opened, id_name, options.attributes, options.label)
+    return chosen, beside, opened.read(list(dict.fromkeys([id_name, *chosen, *beside])))
 
 
 def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str) -> None:
@@ -209,6 +222,21 @@ def _match(
         ids = ids.concat(described.select(extra))
         rows = np.concatenate([rows, extra])
     return ids, rows
+
+
+def _id_column(table: pa.Table, guessed: str, ids: Ids) -> str:
+    """The guessed column of ids; another one if the guessed has no id of the edges and the other has most of them."""
+    wanted = pa.array([str(node) for node in ids.take(range(min(len(ids), _SAMPLE)))], pa.large_string())
+
+    def share(name: str) -> float:
+        return float(pc.mean(pc.is_in(wanted, value_set=plain_text(table[name]).combine_chunks())).as_py())
+
+    kinds = {name: table[name].type for name in table.column_names}
+    plain = [name for name, kind in kinds.items() if is_text(kind) or pa.types.is_integer(kind)]
+    if guessed not in plain or share(guessed) > 0:
+        return guessed
+    best = max(plain, key=share)
+    return best if share(best) > _MOST else guessed
 
 
 def _some(ids: Ids, rows: npt.NDArray[np.int64]) -> str:

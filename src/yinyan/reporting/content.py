@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from yinyan import __version__
 from yinyan.model.fitted import Fitted
 from yinyan.model.held_out_lists import HeldOutLists
+from yinyan.model.quality import weakness
 from yinyan.randomness import named_seed
 from yinyan.reporting.curves import (
     Floats,
@@ -39,6 +40,7 @@ def model_content(
 ) -> dict[str, Any]:
     """The parts that a served model and a report share; charts are of `test` pairs and lists, or else of validation."""
     graph = fitted.graph
+    weak = weakness(fitted.metrics)
     return {
         "model": {
             "num_nodes": graph.num_nodes,
@@ -53,7 +55,7 @@ def model_content(
         "split": fitted.split_text,
         "seed": fitted.seed,
         "seconds": fitted.seconds,
-        "notes": [*graph.notes, *(f"chosen: {reason}" for reason in fitted.reasons)],
+        "notes": [*([] if weak is None else [weak]), *graph.notes, *(f"chosen: {reason}" for reason in fitted.reasons)],
         "settings": fitted.settings.to_dict(),
         "training": [finite(asdict(record)) for record in fitted.history],
         "best_epoch": fitted.best_epoch,

@@ -3,12 +3,14 @@
 condition   = conjunction { "or" conjunction }
 conjunction = negation { "and" negation }
 negation    = "not" negation | "(" condition ")" | test
-test        = value [ compare value | ["not"] "in" "(" literal { "," literal } ")"
+test        = ( value | name ) [ compare value | ["not"] "in" "(" literal { "," literal } ")"
                     | ["not"] ( "contains" | "startswith" ) value | "is" ["not"] "null" ]
 compare     = "=" | "==" | "!=" | "<>" | "<" | "<=" | ">" | ">="
 value       = literal | ( "source" | "candidate" ) "." name
 literal     = 'text' | "text" | number | "true" | "false" | "null"
 name        = letters, digits and "_", or any characters between backquotes
+
+A name alone, which only a test begins with, is an attribute of the candidate.
 """
 
 from __future__ import annotations
@@ -250,7 +252,7 @@ class _Parser:
         return found
 
     def test(self) -> Node:
-        left = self.value()
+        left = self.value(begins_test=True)
         token = self.next
         if token.kind == "symbol" and token.text in _SYMBOLS:
             self._take()
@@ -291,7 +293,7 @@ class _Parser:
             refuse(self.text, found.at, "a list holds texts, numbers or truth values")
         return found
 
-    def value(self) -> Value:
+    def value(self, *, begins_test: bool = False) -> Value:
         token = self.next
         word = token.text.lower()
         if token.kind == "text":
@@ -306,12 +308,14 @@ class _Parser:
             self._take()
             return Literal({"true": True, "false": False, "null": None}[word], token.at)
         if token.kind in ("word", "quoted") and word not in _WORDS:
-            return self._attribute()
+            return self._attribute(begins_test=begins_test)
         self._unexpected("a value: 'text', a number, candidate.NAME or source.NAME")
 
-    def _attribute(self) -> Attribute:
+    def _attribute(self, *, begins_test: bool) -> Attribute:
         token = self._take()
         end = token.text.lower()
+        if begins_test and end not in _ENDS and not self._is("."):
+            return Attribute("candidate", token.text.strip("`"), token.at)
         if end not in _ENDS or not self._is("."):
             hint = "" if end in _ENDS else f": write candidate.{token.text} or '{token.text.strip('`')}'"
             refuse(self.text, token.at, f"an attribute begins with candidate. or source.{hint}")

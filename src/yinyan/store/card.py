@@ -9,6 +9,7 @@ import torch
 
 from yinyan import __version__
 from yinyan.model.fitted import Fitted
+from yinyan.model.quality import weakness
 from yinyan.text import counted, percent
 
 __all__ = ["METRIC_WORDS", "model_card"]
@@ -50,6 +51,7 @@ def model_card(fitted: Fitted) -> str:
         "|---|---|---|",
         *figures,
         "",
+        *([f"**{wrong}.**", ""] if (wrong := weakness(fitted.metrics)) is not None else []),
         f"Probabilities hold at a base rate of {percent(fitted.base_rate)}: as many missing edges as "
         f"{percent(fitted.missing_share)} of the known. {_calibrated_on(fitted)}",
         "",

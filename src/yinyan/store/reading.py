@@ -80,8 +80,16 @@ def _numbers(values: Mapping[str, Any], name: str) -> dict[str, float]:
     return dict(values)
 
 
+def _parquet(opened: OpenedModel, name: str) -> pq.ParquetFile:
+    """A Parquet file of a model, read in the caller's thread.
+
+    A thread of Arrow that still holds the Python file when the process ends aborts it (exit status 134).
+    """
+    return pq.ParquetFile(opened.file(name), pre_buffer=False)
+
+
 def _ids(opened: OpenedModel, count: int) -> Ids:
-    held = pq.ParquetFile(opened.file("ids.parquet"))
+    held = _parquet(opened, "ids.parquet")
     if held.metadata.num_rows != count:  # seen before they are read: a few bytes can stand for many rows
         raise ValueError(f"ids.parquet has {held.metadata.num_rows:,} ids, and there are {count:,} embeddings")
     ids = Ids.from_arrow(held.read())
@@ -95,8 +103,8 @@ def _attributes(opened: OpenedModel, facts: dict[str, Any]) -> Attributes | None
     if "attributes.parquet" not in opened.manifest["files"]:
         return None
     label = facts.get("label")
-    held = pq.ParquetFile(opened.file("attributes.parquet"))
-    count = pq.ParquetFile(opened.file("ids.parquet")).metadata.num_rows
+    held = _parquet(opened, "attributes.parquet")
+    count = _parquet(opened, "ids.parquet").metadata.num_rows
     if held.metadata.num_rows != count:  # seen before they are read: a few bytes can stand for many rows
         raise ValueError(f"attributes.parquet has {held.metadata.num_rows:,} rows, and there are {count:,} ids")
     table = held.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -11,14 +12,14 @@ from typing import Any, Literal
 
 from yinyan.errors import SettingsError
 from yinyan.model.fitted import EpochRecord
-from yinyan.progress import Progress, aligned, interruptible, is_notebook, show_progress
+from yinyan.progress import Progress, aligned, interruptible, show_progress
 from yinyan.training.hooks import Hooks
 
 __all__ = ["Verbose", "progress_hooks", "watched"]
 
 Verbose = bool | Literal["auto"]
 
-_LONG = 10.0  # seconds from which on a run in a notebook or on a terminal is not silent
+_LONG = 10.0  # seconds from which on a run is not silent
 
 
 def progress_hooks(progress: Progress, title: str = "epoch") -> Hooks:
@@ -81,32 +82,34 @@ def _both(first: Hooks, second: Hooks) -> Hooks:
 
 
 def _progress(verbose: Verbose) -> Progress:
-    """What `fit(verbose=…)` shows: everything, nothing, or ('auto') long runs where somebody watches."""
+    """What `fit(verbose=…)` shows: everything, nothing, or ('auto') long runs."""
     if verbose not in (True, False, "auto"):
         raise SettingsError(f"'verbose' needs to be True, False or 'auto' (got {verbose!r})")
-    if verbose == "auto":
-        is_watched = sys.stderr is not None and (sys.stderr.isatty() or is_notebook(sys.stderr))
-        return _OfLongRuns(show_progress()) if is_watched else Progress()
-    return show_progress(quiet=not verbose)
+    if sys.stderr is None:  # without a console
+        return Progress()
+    return _OfLongRuns(show_progress()) if verbose == "auto" else show_progress(quiet=not verbose)
 
 
 class _OfLongRuns(Progress):
-    """Shows a run once its forecast is long, with the notes before; a short run shows nothing."""
+    """Shows a run once its forecast or its time so far is long, with the notes before; a short run shows nothing."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown, self._notes, self._is_long = shown, list[str](), False
+        self._begun = time.monotonic()
+        self._task: tuple[str, int, float] | None = None
 
     def forecast(self, seconds: float) -> None:
-        self._is_long = seconds >= _LONG
-        for note in self._notes if self._is_long else ():
-            self._shown.note(note)
-        self._notes.clear()
+        self._look(seconds >= _LONG)
 
-    def start(self, title: str, total: int, done: int = 0) -> None:
+    def start(self, title: str, total: int, done: float = 0) -> None:
+        self._task = title, total, done
         if self._is_long:
-            self._shown.start(title, total, done)
+            self._shown.start(*self._task)
 
     def advance(self, done: float, text: str | None = "") -> None:
+        if self._task is not None:
+            self._task = *self._task[:2], done  # shown from here on, the time left is that of the rest
+        self._look()
         if self._is_long:
             self._shown.advance(done, text)
 
@@ -115,7 +118,20 @@ class _OfLongRuns(Progress):
             self._shown.finish()
 
     def note(self, text: str) -> None:
+        self._notes.append(text)
+        self._look()
         if self._is_long:
-            self._shown.note(text)
-        else:
-            self._notes.append(text)
+            self._tell()
+
+    def _look(self, is_long: bool = False) -> None:
+        """Begin to show the run once it is long, whatever its forecast was."""
+        if not self._is_long and (is_long or time.monotonic() - self._begun >= _LONG):
+            self._is_long = True
+            self._tell()
+            if self._task is not None:
+                self._shown.start(*self._task)
+
+    def _tell(self) -> None:
+        for note in self._notes:
+            self._shown.note(note)
+        self._notes.clear()

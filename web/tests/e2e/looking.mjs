@@ -129,6 +129,10 @@ export const looking = {
       await page.locator(".prediction .textual").first().tap();
       await page.locator(".why table").waitFor();
       await fits("the explorer");
+      const cut = await page.evaluate(() =>
+        [...document.querySelectorAll(".prediction .under > .small")].filter((e) => e.scrollWidth > e.clientWidth).length,
+      );
+      assert.equal(cut, 0, "scores are cut off");
       const [drawing, list] = [await page.locator(".drawing").boundingBox(), await page.locator(".side").boundingBox()];
       assert.ok(list.y >= drawing.y + drawing.height - 1, "the lists are below the drawing");
       const sharp = await page.evaluate(() => document.querySelector(".graph canvas").width);

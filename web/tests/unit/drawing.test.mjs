@@ -123,13 +123,19 @@ test("labels never cover each other or a node, unless they must be read", () => 
   });
   const disc = { left: 100, right: 140, top: 100, bottom: 140 };
   const frame = ({ x, y }) => ({ left: x - 23, right: x + 23, top: y - 8, bottom: y + 8 });
-  const granted = placedLabels(wishes, () => 40, [disc]);
+  const granted = placedLabels(wishes, () => 40, 400, [disc]);
   granted.forEach((a, i) => granted.slice(i + 1).forEach((b) => assert.ok(!overlap(frame(a), frame(b)))));
   assert.ok(granted.every((label) => !overlap(frame(label), disc)));
   assert.equal(granted[0].text, "label 79");
   const forced = { text: "x", x: 120, ys: [120], weight: 0, certain: true };
-  assert.equal(placedLabels([forced], () => 40, [disc]).length, 1);
+  assert.equal(placedLabels([forced], () => 40, 400, [disc]).length, 1);
   assert.equal(shortened("abcdef", 4), "abc…");
+});
+
+test("a label at the edge of a narrow drawing is not cut off", () => {
+  const at = (x) => placedLabels([{ text: "x", x, ys: [20], weight: 0, certain: false }], () => 94, 390)[0].x;
+  assert.deepEqual([2, 200, 380].map(at), [50, 200, 340]);
+  assert.equal(at(-60), -60, "what is outside stays there");
 });
 
 test("zooming keeps the point under the pointer, and a fit shows the whole box", () => {

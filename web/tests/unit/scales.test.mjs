@@ -7,6 +7,7 @@ import {
   drawAt,
   extent,
   figure,
+  scoreText,
   linear,
   linkWidth,
   nodeRadius,
@@ -91,8 +92,20 @@ test("a ramp meets its three colours", () => {
 test("numbers are spelled for people", () => {
   assert.equal(figure(-1.5), "\u22121.500");
   assert.equal(figure(0.00001), "1.00e\u22125");
+  assert.equal(figure(-0.00213, 2), "\u22122.13e\u22123");
   assert.equal(figure(null), "–");
   assert.equal(signed(0.25), "+0.250");
   assert.equal(counted(1, "link"), "1 link");
   assert.equal(counted(2708, "node"), "2,708 nodes");
+});
+
+test("scores of one list have the same form, however small one is", () => {
+  assert.deepEqual([0.15, 0.0098, -0.00737, -0.00001, 12.34567].map(scoreText), [
+    "0.150",
+    "0.010",
+    "\u22120.007",
+    "0.000",
+    "12.346",
+  ]);
+  assert.deepEqual([0.0004, -1.5].map(signed), ["+0.000", "\u22121.500"]);
 });
