@@ -16,6 +16,7 @@ from yinyan.model.fitted import Fitted, embed_graph
 from yinyan.model.scoring import Model, score_pairs
 from yinyan.model.tensors import feature_tensor, message_graph, pick_device
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.scorer import Scorer as DecoderScorer
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import Settings
 from yinyan.splits import Split
@@ -27,7 +28,7 @@ from yinyan.training.hooks import Hooks
 
 __all__ = [
     *("Best", "BlockScorer", "Fits", "Method", "Outcome", "Overrides", "Scorer", "Task"),
-    *("best_of", "merged", "products", "trained"),
+    *("best_of", "blocks_of", "merged", "products", "trained"),
 ]
 
 Pairs = NDArray[np.int64]
@@ -58,7 +59,7 @@ class Outcome(NamedTuple):
     score: Scorer  # scores of (p, 2) rows, with the messages of test time
     validation: float | None = None  # metric of the best epoch; None without training
     spared: float = 0.0  # seconds of training saved by the cache
-    block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where these are products
+    block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where that is quicker
     best: Best | None = None  # the best targets of some sources, where that is quicker than scoring all pairs
 
 
@@ -114,12 +115,13 @@ def trained(
         rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
         return score_pairs(fitted.model, embeddings, messages, rows)
 
-    return Outcome(score, fitted.best_score, spared, best=best_of(fitted.model, embeddings))
+    block, best = blocks_of(fitted.model, embeddings), best_of(fitted.model, embeddings)
+    return Outcome(score, fitted.best_score, spared, block, best)
 
 
 def best_of(model: Model, embeddings: Tensor) -> Best | None:
     """Exact search with a model's decoder; None for one that looks at more than two rows."""
-    if type(model).logits is not Model.logits:
+    if not _reads_two_rows(model):
         return None
     search, rows = ExactSearch(model.decoder), Snapshot.of(embeddings)
 
@@ -127,6 +129,18 @@ def best_of(model: Model, embeddings: Tensor) -> Best | None:
         return search.top_k(rows, sources, k, excluded, pool)
 
     return best
+
+
+def blocks_of(model: Model, embeddings: Tensor) -> BlockScorer | None:
+    """Scores of some sources with a model's decoder, by its compiled kernel; None for one that looks at more rows."""
+    if not _reads_two_rows(model):
+        return None
+    scorer = DecoderScorer(model.decoder)
+
+    def block(sources: Rows, targets: Rows) -> Scores:
+        return np.stack([scorer.scores(embeddings, embeddings[int(source)], targets) for source in sources])
+
+    return block
 
 
 def products(left: NDArray[np.float32], right: NDArray[np.float32] | None = None) -> tuple[Scorer, BlockScorer]:
@@ -142,6 +156,11 @@ def products(left: NDArray[np.float32], right: NDArray[np.float32] | None = None
         return left[sources] @ targets[others].T
 
     return score, block
+
+
+def _reads_two_rows(model: Model) -> bool:
+    """Whether a score depends on the embeddings of its two nodes alone."""
+    return type(model).logits is Model.logits
 
 
 def merged(first: Overrides, second: Overrides) -> dict[str, dict[str, Any]]:

@@ -140,7 +140,7 @@ def _cell(results: Sequence[Result] | None, digits: int = 2, of: str | None = No
 
 def in_words(metric: str) -> str:
     """A metric's name as it is printed."""
-    names = {"hits": "Hits", "mrr": "MRR", "ndcg": "NDCG", "recall": "Recall"}
+    names = {"hits": "Hits", "mrr": "MRR", "full-mrr": "MRR", "ndcg": "NDCG", "recall": "Recall"}
     kind, at, depth = metric.partition("@")
     return f"{names.get(kind, kind)}{at}{depth}"
 
