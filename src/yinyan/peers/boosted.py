@@ -51,19 +51,16 @@ def boosted(task: Task) -> Outcome:
 
     Training edges are hidden in ten folds: the columns of an edge are computed without the edges of its fold. Each has
     `training.loss_negatives` negatives of its source, half from the hundred best by Katz and half from the others,
-    weighted by the sizes of both so that they stand for all candidates. The number of trees is that of the largest
-    average precision of the validation links. Of the task's settings it reads the number of negatives,
-    `training.epochs` (trees at most) and `training.learning_rate`. At most 5,000 edges are drawn.
+    weighted by the sizes of both so that they stand for all candidates. Of the task's settings it reads that number,
+    `training.epochs` (trees) and `training.learning_rate`. At most 5,000 edges are drawn.
     """
     training = Settings().updated(merged(_OWN, task.settings)).training
     split, rng = task.split, np.random.default_rng(named_seed(task.seed, "boosting"))
     examples = _examples(split, training.loss_negatives, rng)
     grown = _grown(examples, training.epochs, training.learning_rate, task.seed)
-    best, trees = _validation(grown, split)
-    if trees < training.epochs:  # trees do not depend on later ones
-        grown = _grown(examples, trees, training.learning_rate, task.seed)
-    at_test = _Trees(grown, split.graph.with_edges(split.test_messages))
-    return Outcome(at_test.score, best, block=at_test.block)
+    at_valid, at_test = (_Trees(grown, split.graph.with_edges(m)) for m in (split.valid_messages, split.test_messages))
+    links, negatives = at_valid.score(split.valid_targets), at_valid.score(split.valid_negatives.reshape(-1, 2))
+    return Outcome(at_test.score, float(metric("auc")(links, negatives)), block=at_test.block)
 
 
 class _Trees:
@@ -172,14 +169,3 @@ def _grown(examples: _Examples, trees: int, learning_rate: float, seed: int) -> 
         max_iter=trees, learning_rate=learning_rate, early_stopping=False, random_state=state
     )
     return made.fit(examples.columns, examples.labels, sample_weight=examples.weights)
-
-
-def _validation(grown: Any, split: Split) -> tuple[float, int]:
-    """The largest average precision of validation links, and after how many trees it is reached."""
-    graph = split.graph.with_edges(split.valid_messages)
-    links = _prepared(_columns_of_pairs(graph, split.valid_targets))
-    negatives = _prepared(_columns_of_pairs(graph, split.valid_negatives.reshape(-1, 2)))
-    stages = zip(grown.staged_decision_function(links), grown.staged_decision_function(negatives), strict=True)
-    found = [metric("ap")(positive, negative) for positive, negative in stages]
-    best = int(np.argmax(found))
-    return float(found[best]), best + 1
