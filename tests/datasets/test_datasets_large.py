@@ -52,7 +52,9 @@ def test_emails_of_another_size_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_address_of_the_emails_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"allow the download of https://snap\.stanford\.edu/data/email-Enron\.txt\.gz"):
+    with pytest.raises(
+        InputError, match=r"allow the download of https://snap\.stanford\.edu/data/email-Enron\.txt\.gz"
+    ):
         load("email-enron", folder=tmp_path, download=False)
     assert ENRON.sources[FILE].url.endswith(f"/data/{FILE}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from peer_contract import bipartite, communities, split_of
@@ -26,15 +28,10 @@ def test_every_heuristic_has_blocks() -> None:
 @pytest.mark.parametrize("most", [1, 4_000_000])
 @pytest.mark.parametrize("graph", GRAPHS, ids=str)
 @pytest.mark.parametrize("name", BLOCKS)
-def test_blocks_are_the_scores_of_pairs(
-    name: str, graph: Graph, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from yinyan.peers.registry import METHODS as cards
-    from importlib import import_module
-
+def test_blocks_are_the_scores_of_pairs(name: str, graph: Graph, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heuristic_blocks, "_ENTRIES", most)
     monkeypatch.setattr(walk_sums, "_BLOCK", most)
-    module, _, function = cards[name].home.partition(":")
+    module, _, function = METHODS[name].home.partition(":")
     score = getattr(import_module(f"yinyan.peers.{module}"), function)
     sources = np.arange(graph.num_nodes - 1, -1, -3)
     targets = np.arange(0, graph.num_nodes, 2)

@@ -169,9 +169,7 @@ def _by_steps(around: Neighbours, values: Scores, steps: int, distinct: Distinct
     return scores
 
 
-def _sums_of_sources(
-    around: Neighbours, values: Scores, steps: int, sources: NDArray[np.int64], rate: float
-) -> Scores:
+def _sums_of_sources(around: Neighbours, values: Scores, steps: int, sources: NDArray[np.int64], rate: float) -> Scores:
     """(b, n) sums of some sources with all nodes."""
     few = max(1, _BLOCK // around.degrees.size)
     parts = (sources[at : at + few] for at in range(0, sources.size, few))

@@ -183,7 +183,9 @@ def parse_recipe(name: str, text: str) -> Recipe:
     also = tuple(document.get("also", ()))
     for further in also:
         if not is_ranking_metric(further) or not is_ranking_metric(document["metric"]):
-            raise SettingsError(f"{name}: 'also' and 'metric' need to be recall@K, ndcg@K or full-mrr (got {further!r})")
+            raise SettingsError(
+                f"{name}: 'also' and 'metric' need to be recall@K, ndcg@K or full-mrr (got {further!r})"
+            )
     if "sources" in document and not is_ranking_metric(document["metric"]):
         raise SettingsError(f"{name}: 'sources' needs a metric of full ranking (got {document['metric']!r})")
     rows = tuple(_row(f"{name}: row {i + 1}", row, document, protocols) for i, row in enumerate(document["row"]))
