@@ -18,10 +18,9 @@ from yinyan.graph.conversion import as_graph
 from yinyan.graph.to_objects import data_frame
 from yinyan.metrics import metric
 from yinyan.peers.contract import Outcome, Scorer, Task, best_of
-from yinyan.peers.full_ranking import is_ranking_metric, ranked, ranked_links
+from yinyan.peers.full_ranking import FULL_MRR, held_out_links, is_ranking_metric, ranked, ranked_links
 from yinyan.peers.registry import METHODS, method
 from yinyan.predictor import LinkPredictor
-from yinyan.randomness import named_seed
 from yinyan.settings import GROUPS
 from yinyan.splits import (
     Split,
@@ -64,6 +63,8 @@ PROTOCOLS = {
     "released": "LEAKS: the directed split of the paper's released code, kept to show where its figures come from",
 }
 
+_DEPTH = 10  # K of the metrics beside 'full-mrr'
+
 BESIDE = ("cn", "aa", "ra")  # heuristics that are measured with every model
 
 Scores = NDArray[np.floating[Any]]
@@ -103,17 +104,22 @@ def held_out_scores(score: Scorer, split: Split) -> tuple[Scores, Scores]:
     return score(split.test_targets), flat.reshape(negatives.shape[:-1])
 
 
-def ranking_figures(outcome: Outcome, split: Split, first: str) -> dict[str, float]:
-    """NDCG@K and Recall@K of all sources with test links, for the K of the metric that comes `first`."""
-    k = int(first.partition("@")[2])
-    means = ranked(outcome, split, ks=(k,)).means
+def ranking_figures(outcome: Outcome, split: Split, first: str, *, sources: int | None = None) -> dict[str, float]:
+    """NDCG@K and Recall@K of all sources with test links, or of so many, for the K of the metric that comes `first`.
+
+    With 'full-mrr' whole rankings are made, and K is 10.
+    """
+    whole = first == FULL_MRR
+    k = _DEPTH if whole else int(first.partition("@")[2])
+    means = ranked(outcome, split, ks=(k,), sources=sources, whole=whole).means
+    means |= {FULL_MRR: means["mrr"]} if whole else {}
     return {name: means[name] for name in dict.fromkeys([first, f"ndcg@{k}", f"recall@{k}"])}
 
 
-def negatives_in_words(split: Split, metric: str = "") -> str:
+def negatives_in_words(split: Split, metric: str = "", sources: int | None = None) -> str:
     """What test links are ranked against, under a metric."""
     if is_ranking_metric(metric):
-        return "full ranking"
+        return "full ranking" if sources is None else f"full ranking of at most {sources:,} sources"
     negatives = split.test_negatives
     if negatives.ndim == 3:
         return f"{negatives.shape[1]:,} own negatives per link"
@@ -129,13 +135,7 @@ class Ranking:
 
     def held_out(self, split: Split) -> NDArray[np.int64]:
         """(t, 2) test links of the nodes that are asked, source first; from both ends unless these differ in kind."""
-        links = split.test_targets
-        if not split.graph.directed and not split.graph.is_bipartite:
-            links = np.concatenate([links, links[:, ::-1]])
-        generator = np.random.default_rng(named_seed(split.seed, "asked papers"))
-        nodes = np.unique(links[:, 0])
-        asked = generator.choice(nodes, size=min(self.sources, len(nodes)), replace=False)
-        return links[np.isin(links[:, 0], asked)]
+        return held_out_links(split, sources=self.sources)
 
     def recall(self, outcome: Outcome, split: Split) -> float:
         """The share of those links that a method puts among the `k` best of their source; messages are excluded."""

@@ -114,6 +114,15 @@ class TestReproduce:
         told = refused("reproduce", "main", "--smoke", "--protocol", "muddy", "--out", tmp_path)
         assert "--protocol needs to be among" in told and "'muddy'" in told
 
+    def test_only_some_methods(self, tmp_path: Path) -> None:
+        """By full ranking: the page names the first row, though ours was not run."""
+        common = ("reproduce", "head", "--smoke", "--data", "usair,fb15k-237,citeulike,cora", "--out", tmp_path)
+        page = works(*common, "--method", "cn, katz").out
+        assert {cell["method"] for cell in kept_cells(tmp_path / "smoke")} == {"cn", "katz"}
+        assert {cell["sources"] for cell in kept_cells(tmp_path / "smoke")} == {2000}
+        assert "| usair | first by" not in page and "| not run |" in page
+        assert "--method needs to be among" in refused(*common, "--method", "kats")
+
     def test_some_seeds(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Real runs, on a stand-in that the loader gives in the place of the data."""
         measuring._data.cache_clear()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,9 +14,9 @@ from contracts import planted_graph
 from yinyan.metrics.ranking import full_ranking
 from yinyan.model.decoder import build_decoder
 from yinyan.model.scoring import Model, score_pairs
-from yinyan.peers.contract import Outcome, best_of, products
+from yinyan.peers.contract import Outcome, best_of, blocks_of, products
 from yinyan.peers.factorisation import Table
-from yinyan.peers.full_ranking import is_ranking_metric, ranked
+from yinyan.peers.full_ranking import held_out_links, is_ranking_metric, ranked
 from yinyan.settings import DecoderSettings
 from yinyan.splits import Split, released_split
 
@@ -26,7 +28,7 @@ def by_definition(split: Split, scores: NDArray[np.float32], part: str, k: int) 
     graph = split.graph
     held = split.valid_targets if part == "valid" else split.test_targets
     seen = [split.train_targets] + ([split.valid_targets] if part == "test" else [])
-    recall, ndcg = [], []
+    recall, ndcg, first = [], [], []
     for source in range(graph.num_nodes if graph.sides is None else int(graph.num_left or 0)):
         mine = {b for a, b in held.tolist() if a == source}
         hers = {b for some in seen for a, b in some.tolist() if a == source}
@@ -44,7 +46,9 @@ def by_definition(split: Split, scores: NDArray[np.float32], part: str, k: int) 
         recall.append(len(mine & set(best)) / len(mine))
         gain = sum(1 / np.log2(i + 2) for i, node in enumerate(best) if node in mine)
         ndcg.append(gain / sum(1 / np.log2(i + 2) for i in range(min(k, len(mine)))))
-    return {f"recall@{k}": float(np.mean(recall)), f"ndcg@{k}": float(np.mean(ndcg))}
+        places = sorted(allowed, key=lambda node: -scores[source, node])
+        first.append(1 / (1 + min(places.index(node) for node in mine)))
+    return {f"recall@{k}": float(np.mean(recall)), f"ndcg@{k}": float(np.mean(ndcg)), "mrr": float(np.mean(first))}
 
 
 @pytest.mark.parametrize("part", ["valid", "test"])
@@ -59,9 +63,42 @@ def test_every_way_is_the_definition(graph, part) -> None:  # type: ignore[no-un
         return score_pairs(model, y, None, torch.from_numpy(pairs))  # type: ignore[arg-type]
 
     expected = by_definition(split, ROWS @ ROWS.T, part, 10)
-    for outcome in (Outcome(score), Outcome(score, block=block), Outcome(by_model, best=best_of(model, y))):
-        found = ranked(outcome, split, part, ks=(10,))
+    by_blocks = Outcome(by_model, block=blocks_of(model, y), best=best_of(model, y))
+    for outcome in (Outcome(score), Outcome(score, block=block), by_blocks):
+        found = ranked(outcome, split, part, ks=(10,), whole=True)
         assert {name: found.means[name] for name in expected} == pytest.approx(expected)
+    found = ranked(by_blocks, split, part, ks=(10,))
+    assert found.means["ndcg@10"] == pytest.approx(expected["ndcg@10"])
+    assert "mrr" not in found.means, "a search for the best targets has no whole rankings"
+
+
+@pytest.mark.parametrize("graph", [bipartite(), communities(), communities(directed=True)], ids=str)
+def test_some_sources_are_drawn_by_the_seed_with_all_of_their_links(graph) -> None:  # type: ignore[no-untyped-def]
+    split = split_of(graph)
+    everything = held_out_links(split)
+    for count in (3, 7):
+        some = held_out_links(split, sources=count)
+        asked = np.unique(some[:, 0])
+        assert asked.size == count and np.array_equal(some, held_out_links(split, sources=count))
+        assert np.array_equal(some, everything[np.isin(everything[:, 0], asked)])
+        score, block = products(ROWS)
+        assert np.array_equal(ranked(Outcome(score, block=block), split, sources=count).sources, asked)
+    other = replace(split, seed=5)
+    assert not np.array_equal(held_out_links(other, sources=3), held_out_links(split, sources=3))
+    assert np.array_equal(held_out_links(split, sources=10_000), everything)
+    assert not np.array_equal(held_out_links(split, "valid"), everything)
+
+
+def test_blocks_of_a_model_are_its_scores() -> None:
+    for kind in ("dot", "hadamard"):
+        decoder = build_decoder(DecoderSettings(kind=kind, width=8), 8, directed=True)
+        model, y = Model(Table(torch.from_numpy(ROWS)), decoder).eval(), torch.from_numpy(ROWS)
+        block = blocks_of(model, y)
+        sources, targets = np.array([3, 70]), np.array([0, 5, 60])
+        pairs = np.stack(np.meshgrid(sources, targets, indexing="ij"), axis=-1).reshape(-1, 2)
+        expected = score_pairs(model, y, None, torch.from_numpy(pairs)).reshape(2, 3)  # type: ignore[arg-type]
+        assert block is not None
+        np.testing.assert_allclose(block(sources, targets), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_ties_are_pessimistic_in_every_way() -> None:
@@ -99,7 +136,8 @@ def test_a_model_that_looks_at_the_graph_has_no_search() -> None:
             raise NotImplementedError
 
     decoder = build_decoder(DecoderSettings(kind="dot"), 8, directed=False)
-    assert best_of(Looking(Table(torch.from_numpy(ROWS)), decoder), torch.from_numpy(ROWS)) is None
+    looking = Looking(Table(torch.from_numpy(ROWS)), decoder)
+    assert best_of(looking, torch.from_numpy(ROWS)) is None and blocks_of(looking, torch.from_numpy(ROWS)) is None
 
 
 def test_candidates_alone_may_be_scored() -> None:
@@ -112,5 +150,5 @@ def test_candidates_alone_may_be_scored() -> None:
 
 
 def test_names_of_metrics() -> None:
-    assert is_ranking_metric("ndcg@20") and is_ranking_metric("recall@5")
+    assert is_ranking_metric("ndcg@20") and is_ranking_metric("recall@5") and is_ranking_metric("full-mrr")
     assert not any(map(is_ranking_metric, ("hits@20", "ndcg", "ndcg@0", "mrr")))

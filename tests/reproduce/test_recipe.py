@@ -119,8 +119,18 @@ class TestSettings:
         ('["released", "clean"]', '["dirty"]', r"small: protocols need to be among clean, .*\(got 'dirty'\)"),
         ('protocols = ["clean"]', 'protocols = ["x"]', r"small: row 1: citeseer: protocols need .*\(got 'x'\)"),
         ('"hits@100"', '"misses@100"', r"misses@100"),
-        ('"hits@100"', '"hits@100"\nalso = ["recall@20"]', r"small: 'also' and 'metric' need to be recall@K or ndcg@K"),
+        (
+            '"hits@100"',
+            '"hits@100"\nalso = ["recall@20"]',
+            r"small: 'also' and 'metric' need to be recall@K, ndcg@K or full-mrr",
+        ),
         ('"hits@100"', '"ndcg@20"\nalso = ["mrr"]', r"small: 'also' and 'metric' need .*\(got 'mrr'\)"),
+        (
+            '"hits@100"',
+            '"hits@100"\nsources = 5',
+            r"small: 'sources' needs a metric of full ranking \(got 'hits@100'\)",
+        ),
+        ('"hits@100"', '"hits@100"\ncompare = "us"', r"small: 'compare' needs to name a row \(got 'us'\)"),
         ("{ num_steps = 4 }", "{ num_stebs = 4 }", r"encoder\.num_stebs: unknown setting \(nearest: 'num_steps'\)"),
         ("{ num_steps = 4 }", "{ num_steps = -4 }", r"encoder\.num_steps: needs to be"),
     ],
@@ -185,3 +195,24 @@ class TestCells:
         """The rows of the main table with negatives are those of the ablation."""
         main, ablation = ({c.digest for c in read_recipe(n).cells()} for n in ("main", "negatives"))
         assert main & ablation
+
+
+def test_sources_tell_runs_apart_and_none_leave_old_digests_as_they_were() -> None:
+    ranked = TABLE.replace('"hits@100"', '"full-mrr"')
+    all_of_them, some, fewer = (
+        next(table(ranked.replace('"full-mrr"', f'"full-mrr"{more}')).cells())
+        for more in ("", "\nsources = 200", "\nsources = 20")
+    )
+    assert (all_of_them.sources, some.sources, fewer.sources) == (None, 200, 20)
+    assert len({all_of_them.digest, some.digest, fewer.digest}) == 3
+    kept = next(read_recipe("recommenders").cells())
+    assert kept.sources is None and kept.digest == replace(kept, sources=None).digest
+
+
+def test_data_sets_of_all_rows_stand_in_one_place() -> None:
+    """A row without data sets of its own takes the table's."""
+    shared = TABLE.replace("on.cora = { encoder = { num_steps = 4 } }", "")
+    recipe = table(shared.replace("[block.warm]", "[on]\nusair = {}\nns = { seeds = 1 }\n\n[block.warm]"))
+    first, second = recipe.rows
+    assert [place.data for place in first.places] == ["cora", "citeseer"]
+    assert [(place.data, place.seeds) for place in second.places] == [("usair", 2), ("ns", 1)]

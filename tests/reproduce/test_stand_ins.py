@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from yinyan.datasets.knowledge import SIZES
 from yinyan.datasets.recommender import LAYOUTS
+from yinyan.datasets.seal import FILES
 from yinyan.evaluation import make_split
 from yinyan.graph.feature_matrix import SparseFeatures
 from yinyan.reproduce import read_recipe, recipe_names
@@ -22,10 +24,10 @@ def test_every_data_set_of_a_recipe_has_one(name: str) -> None:
     assert data.name == name and data.metric == _KINDS[name][1]
     assert graph.num_nodes == 120 and graph.num_edges > 200
     recommender = name in LAYOUTS
-    bare = {"ogbl-ddi", "collegemsg", "lastfm-friends", "lastfm-listens"}
+    bare = {"ogbl-ddi", "collegemsg", "lastfm-friends", "lastfm-listens", "email-enron", *FILES, *SIZES}
     assert (graph.features is None) == (name in bare or recommender)
     assert (graph.num_left is not None) == (name == "lastfm-listens" or recommender)
-    assert graph.directed == (name == "ogbl-citation2")
+    assert graph.directed == (name == "ogbl-citation2" or name in SIZES)
     assert (graph.times is not None) == (graph.weights is not None) == (name == "ogbl-collab")
     assert (data.parts is not None) == (name.startswith(("ogbl-", "heart-")) or recommender)
 

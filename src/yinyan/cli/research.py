@@ -59,6 +59,7 @@ def reproduce(
         str | None, typer.Option("--data", "--dataset", help="data sets to run, such as cora,citeseer (default: all)")
     ] = None,
     protocol: Annotated[str | None, typer.Option(help="protocol to run, such as clean (default: all)")] = None,
+    method: Annotated[str | None, typer.Option(help="methods to run, such as cn,katz (default: all)")] = None,
     seeds: Annotated[int | None, typer.Option(help="number of seeds (default: the recipe's)", min=1)] = None,
     workers: Annotated[int, typer.Option(help="number of parallel runs, one thread each if several", min=1)] = 1,
     pages_only: Annotated[bool, typer.Option("--pages", help="write the pages of finished runs, run nothing")] = False,
@@ -81,7 +82,7 @@ def reproduce(
         common.print_rows(rows, as_json=as_json)
         return
     chosen = _recipes(recipes, everything=everything, smoke=smoke)
-    cells = _cells(chosen, data, protocol, 1 if smoke else seeds)
+    cells = _cells(chosen, {"data": data, "protocol": protocol, "method": method}, 1 if smoke else seeds)
     try:
         if not pages_only:
             _run(cells, job, workers, show_progress(quiet=quiet))
@@ -124,9 +125,9 @@ def _recipes(names: list[str] | None, *, everything: bool, smoke: bool) -> list[
     return [recipe for recipe in chosen if names or smoke or not recipe.needs]
 
 
-def _cells(recipes: list[Recipe], data: str | None, protocol: str | None, seeds: int | None) -> list[Cell]:
+def _cells(recipes: list[Recipe], chosen: dict[str, str | None], seeds: int | None) -> list[Cell]:
     cells = [cell for recipe in recipes for cell in recipe.cells(seeds)]
-    for option, given in (("data", data), ("protocol", protocol)):
+    for option, given in chosen.items():
         if given is not None:
             only = _among(f"--{option}", given, {getattr(cell, option) for cell in cells})
             cells = [cell for cell in cells if getattr(cell, option) in only]

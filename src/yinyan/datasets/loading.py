@@ -8,14 +8,16 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from yinyan.datasets import collegemsg, ogb, planetoid, recommender, seal
+from yinyan.datasets import collegemsg, enron, knowledge, ogb, planetoid, recommender, seal
 from yinyan.datasets.bundled import LASTFM_SIZES, bundled_lastfm
 from yinyan.datasets.dataset import Dataset, Size, check_size
 from yinyan.datasets.heart import read_heart
 from yinyan.datasets.places import Places
 from yinyan.datasets.sources import (
     COLLEGEMSG,
+    ENRON,
     heart_group,
+    knowledge_group,
     ogb_group,
     planetoid_group,
     recommender_group,
@@ -39,7 +41,8 @@ def load(
 
     `fixed-*` are the splits of the HeaRT benchmark with uniform negatives, `heart-*` the same with hard negatives.
     `citeulike`, `amazon-beauty` and `ml-1m` are bipartite graphs of users and items with a fixed split, judged by full
-    ranking. There is no download for them.
+    ranking. There is no download for them. `fb15k-237` and `wn18rr` are directed graphs of entities without the types
+    of their edges, without a download either.
 
     Parameters
     ----------
@@ -118,6 +121,14 @@ def _collegemsg(name: str, places: Places) -> Dataset:
     return _whole(name, graph, collegemsg.SIZE)
 
 
+def _enron(name: str, places: Places) -> Dataset:
+    return _whole(name, enron.read_enron(places.obtain(ENRON) / enron.FILE), enron.SIZE)
+
+
+def _knowledge(name: str, places: Places) -> Dataset:
+    return _whole(name, knowledge.read_knowledge(places.obtain(knowledge_group(name))), knowledge.SIZES[name])
+
+
 def _lastfm(name: str, places: Places) -> Dataset:
     return _whole(name, bundled_lastfm(name), LASTFM_SIZES[name])
 
@@ -134,7 +145,9 @@ _READERS: dict[str, Callable[[str, Places], Dataset]] = {
     **dict.fromkeys(ogb.LAYOUTS, _ogb),
     **dict.fromkeys(seal.FILES, _seal),
     "collegemsg": _collegemsg,
+    "email-enron": _enron,
     **dict.fromkeys(LASTFM_SIZES, _lastfm),
+    **dict.fromkeys(knowledge.SIZES, _knowledge),
     **dict.fromkeys(recommender.LAYOUTS, _recommender),
 }
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from yinyan.datasets import heart, ogb, planetoid, recommender, seal
+from yinyan.datasets import enron, heart, knowledge, ogb, planetoid, recommender, seal
 from yinyan.datasets.places import Group, Source
 
-__all__ = ["COLLEGEMSG", "heart_group", "ogb_group", "planetoid_group", "recommender_group", "seal_group"]
+__all__ = [
+    *("COLLEGEMSG", "ENRON", "heart_group", "knowledge_group", "ogb_group", "planetoid_group"),
+    *("recommender_group", "seal_group"),
+]
 
 _PLANETOID = "https://raw.githubusercontent.com/kimiyoung/planetoid/master/data"
 _SEAL = "https://raw.githubusercontent.com/muhanzhang/SEAL/ea2d4249cfed4c5a570538a939f90469957b5f94"
 _OGB = "http://snap.stanford.edu/ogb/data/linkproppred"  # as OGB's own master.csv has it
+_SNAP = "https://snap.stanford.edu/data"
 _HEART = "https://cse.msu.edu/~shomerha/HeaRT-Data/"
 
-# Checksums of copies whose counts are the published ones. For OGB's archives and SNAP's file none is known: these are
+# Checksums of copies whose counts are the published ones. For OGB's archives and SNAP's files none is known: these are
 # checked by the length the server names, by their CRC and by the counts in the files.
 _SHA256 = {
     "ind.citeseer.allx": "2ac30345d95c9ec933a817ee0bdd6a5f077f8c184a20e696910192d534414668",
@@ -38,8 +42,9 @@ _SMALL = 100_000_000  # bytes: the largest of the files that are fetched one by 
 COLLEGEMSG = Group(
     "collegemsg",
     ("CollegeMsg.txt.gz",),
-    sources={"CollegeMsg.txt.gz": Source("https://snap.stanford.edu/data/CollegeMsg.txt.gz", most=_SMALL)},
+    sources={"CollegeMsg.txt.gz": Source(f"{_SNAP}/CollegeMsg.txt.gz", most=_SMALL)},
 )
+ENRON = Group("enron", (enron.FILE,), sources={enron.FILE: Source(f"{_SNAP}/{enron.FILE}", most=_SMALL)})
 
 
 def planetoid_group(name: str) -> Group:
@@ -66,6 +71,12 @@ def recommender_group(name: str) -> Group:
     line = "a user and all of its items" if layout.lists else "a user, an item and a 1"
     form = f"gzip files {', '.join(layout.files)} with lines of {line}, all as numbers"
     return Group(f"recommender/{name}", layout.files, form=form)
+
+
+def knowledge_group(name: str) -> Group:
+    """The files of a knowledge graph; there is no address that is known to stay."""
+    form = f"gzip files {', '.join(knowledge.FILES)} with lines of head, relation and tail, between tabs"
+    return Group(f"kg/{name}", knowledge.FILES, form=form)
 
 
 def ogb_group(layout: ogb.Layout) -> Group:

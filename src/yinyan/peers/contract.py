@@ -20,8 +20,10 @@ from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.model.tensors import feature_tensor, message_graph, pick_device
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.held_out import reranked_lists
-from yinyan.retrieval.reranking import reranked, shortlist_for
+from yinyan.retrieval.reranking import SHORTLIST
+from yinyan.retrieval.scorer import Scorer as DecoderScorer
 from yinyan.retrieval.snapshot import Snapshot
+from yinyan.retrieval.state import linked_rows
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training.data import TrainingData
@@ -32,7 +34,7 @@ from yinyan.training.hooks import Hooks
 
 __all__ = [
     *("Best", "BlockScorer", "Fits", "Method", "Outcome", "Overrides", "Scorer", "Task"),
-    *("best_of", "merged", "products", "trained"),
+    *("best_of", "blocks_of", "merged", "products", "trained"),
 ]
 
 Pairs = NDArray[np.int64]
@@ -63,7 +65,7 @@ class Outcome(NamedTuple):
     score: Scorer  # scores of (p, 2) rows, with the messages of test time
     validation: float | None = None  # metric of the best epoch; None without training
     spared: float = 0.0  # seconds of training saved by the cache
-    block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where these are products
+    block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where that is quicker
     best: Best | None = None  # the best targets of some sources, where that is quicker than scoring all pairs
 
 
@@ -128,21 +130,58 @@ def trained(
         scores = score_pairs(fitted.model, embeddings, messages, rows)
         return scores if reranker is None else scores + reranker.of_pairs(rows.cpu().numpy())
 
-    return Outcome(score, fitted.best_score, spared, best=best_of(fitted.model, embeddings, reranker))
+    block = blocks_of(fitted.model, embeddings)
+    if reranker is not None and block is not None:
+        return Outcome(score, fitted.best_score, spared, _reranked_blocks(split, block, reranker))
+    return Outcome(score, fitted.best_score, spared, block, best_of(fitted.model, embeddings))
 
 
-def best_of(model: Model, embeddings: Tensor, reranker: Reranker | None = None) -> Best | None:
+def best_of(model: Model, embeddings: Tensor) -> Best | None:
     """Exact search with a model's decoder; None for one that looks at more than two rows."""
-    if type(model).logits is not Model.logits:
+    if not _reads_two_rows(model):
         return None
     search, rows = ExactSearch(model.decoder), Snapshot.of(embeddings)
 
     def best(sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
-        if reranker is None:
-            return search.top_k(rows, sources, k, excluded, pool)
-        return reranked(reranker, sources, search.top_k(rows, sources, shortlist_for(k), excluded, pool), k)
+        return search.top_k(rows, sources, k, excluded, pool)
 
     return best
+
+
+def blocks_of(model: Model, embeddings: Tensor) -> BlockScorer | None:
+    """Scores of some sources with a model's decoder, by its compiled kernel; None for one that looks at more rows."""
+    if not _reads_two_rows(model):
+        return None
+    scorer = DecoderScorer(model.decoder)
+
+    def block(sources: Rows, targets: Rows) -> Scores:
+        return np.stack([scorer.scores(embeddings, embeddings[int(source)], targets) for source in sources])
+
+    return block
+
+
+def _reranked_blocks(split: Split, block: BlockScorer, reranker: Reranker) -> BlockScorer:
+    """Scores in the order that users see: the shortlist of new partners reranked, and the others behind it."""
+    graph = split.graph
+    linked = np.concatenate([graph.find_edges(split.train_targets), graph.find_edges(split.valid_targets)])
+    known = graph.with_edges(np.union1d(linked[linked >= 0], split.test_messages))
+
+    def reranked_block(sources: Rows, targets: Rows) -> Scores:
+        scores = np.array(block(sources, targets))
+        for row, source in zip(scores, sources.tolist(), strict=True):
+            old = np.isin(targets, linked_rows(known, source)) | (targets == source)
+            new = np.where(old, -np.inf, row)
+            listed = np.argpartition(-new, SHORTLIST)[:SHORTLIST] if new.size > SHORTLIST else np.arange(new.size)
+            listed = listed[np.isfinite(new[listed])]
+            starts = np.array([0, listed.size])
+            better = row[listed] + reranker.of_candidates(np.array([source]), starts, targets[listed])
+            rest = np.delete(np.arange(row.size), listed)
+            if listed.size and rest.size:
+                row[rest] -= max(0.0, float(row[rest].max() - better.min())) + 1.0
+            row[listed] = better
+        return scores
+
+    return reranked_block
 
 
 def products(left: NDArray[np.float32], right: NDArray[np.float32] | None = None) -> tuple[Scorer, BlockScorer]:
@@ -158,6 +197,11 @@ def products(left: NDArray[np.float32], right: NDArray[np.float32] | None = None
         return left[sources] @ targets[others].T
 
     return score, block
+
+
+def _reads_two_rows(model: Model) -> bool:
+    """Whether a score depends on the embeddings of its two nodes alone."""
+    return type(model).logits is Model.logits
 
 
 def merged(first: Overrides, second: Overrides) -> dict[str, dict[str, Any]]:

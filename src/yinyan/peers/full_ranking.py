@@ -13,47 +13,69 @@ from yinyan.graph import Graph
 from yinyan.graph.graph import Adjacency
 from yinyan.metrics.ranking import FullRanking, full_ranking, ranking_by_rivals
 from yinyan.peers.contract import Best, Outcome, Scorer, Scores
+from yinyan.randomness import named_seed
 from yinyan.splits import Split
 
-__all__ = ["is_ranking_metric", "ranked", "ranked_links"]
+__all__ = ["FULL_MRR", "held_out_links", "is_ranking_metric", "ranked", "ranked_links"]
 
 Rows = NDArray[np.int64]
+
+FULL_MRR = "full-mrr"  # by full ranking; 'mrr' is the one over sampled negatives
 
 _SOURCES = 1024  # asked for their best targets at a time
 
 
 def is_ranking_metric(name: str) -> bool:
-    """Whether a metric is one of full ranking: 'recall@K' or 'ndcg@K'."""
-    return re.fullmatch(r"(recall|ndcg)@[1-9][0-9]*", name) is not None
+    """Whether a metric is one of full ranking: 'recall@K', 'ndcg@K' or 'full-mrr'."""
+    return name == FULL_MRR or re.fullmatch(r"(recall|ndcg)@[1-9][0-9]*", name) is not None
 
 
 def ranked(
-    outcome: Outcome, split: Split, part: Literal["valid", "test"] = "test", *, ks: Sequence[int] = (20,)
+    outcome: Outcome,
+    split: Split,
+    part: Literal["valid", "test"] = "test",
+    *,
+    ks: Sequence[int] = (20,),
+    sources: int | None = None,
+    whole: bool = False,
 ) -> FullRanking:
-    """Recall@K, NDCG@K and Hits@K of all sources with held-out links of a part.
+    """Recall@K, NDCG@K and Hits@K of all sources with held-out links of a part, or of so many `sources`.
 
     Links that the model was allowed to see are no candidates: the training edges, and for the test also the validation
     edges. In a bipartite graph sources are the nodes of side 0 and candidates those of side 1; otherwise every node is
-    both, and undirected links are to be found from both ends.
+    both, and undirected links are to be found from both ends. `whole` rankings have 'map' and 'mrr' as well.
     """
     graph = split.graph
-    held_out = _from_sources(graph, split.valid_targets if part == "valid" else split.test_targets)
+    held_out = held_out_links(split, part, sources=sources)
     seen = graph.find_edges(split.train_targets)
     if part == "test":
         seen = np.concatenate([seen, graph.find_edges(split.valid_targets), split.test_messages])
-    return ranked_links(outcome, graph, held_out, seen, ks=ks)
+    return ranked_links(outcome, graph, held_out, seen, ks=ks, whole=whole)
 
 
-def ranked_links(outcome: Outcome, graph: Graph, held_out: Rows, seen: Rows, *, ks: Sequence[int]) -> FullRanking:
+def held_out_links(split: Split, part: Literal["valid", "test"] = "test", *, sources: int | None = None) -> Rows:
+    """(t, 2) held-out links of a part, source first, of all sources or of so many that the split's seed draws."""
+    links = _from_sources(split.graph, split.valid_targets if part == "valid" else split.test_targets)
+    if sources is None:
+        return links
+    nodes = np.unique(links[:, 0])
+    generator = np.random.default_rng(named_seed(split.seed, "asked papers"))
+    asked = generator.choice(nodes, size=min(sources, len(nodes)), replace=False)
+    return links[np.isin(links[:, 0], asked)]
+
+
+def ranked_links(
+    outcome: Outcome, graph: Graph, held_out: Rows, seen: Rows, *, ks: Sequence[int], whole: bool = False
+) -> FullRanking:
     """The figures of (t, 2) held-out links, source first, among all nodes that are not linked by the edges `seen`.
 
-    A model of two stored rows is asked for the best targets of each source, by exact search. Other methods score all
-    pairs.
+    A model of two stored rows is asked for the best targets of each source, by exact search, unless a `whole` ranking
+    is wanted. Other methods score all pairs.
     """
     seen = np.setdiff1d(seen, graph.find_edges(held_out))  # where a split leaks on purpose, its links are asked for
     known = _known(graph, seen)
     side = None if graph.sides is None else graph.sides == 1
-    if outcome.block is None and outcome.best is not None:
+    if outcome.best is not None and not whole:
         return _by_best(outcome.score, outcome.best, held_out, known, side, ks)
     everyone = np.arange(graph.num_nodes) if side is None else np.flatnonzero(side)
 

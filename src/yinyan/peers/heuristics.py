@@ -11,10 +11,20 @@ from numpy.typing import NDArray
 from yinyan.graph import Graph
 from yinyan.peers.neighbours import DistinctPairs, Neighbours, distinct_pairs, neighbours_of, source_blocks
 
-__all__ = ["adamic_adar", "common_neighbours", "jaccard", "preferential_attachment", "resource_allocation"]
+__all__ = [
+    *("WEIGHTS", "adamic_adar", "common_neighbours", "jaccard", "preferential_attachment"),
+    "resource_allocation",
+]
 
 Pairs = NDArray[np.int64]
 Scores = NDArray[np.float64]
+
+# what a common neighbour counts for, by its degree
+WEIGHTS: dict[str, Callable[[NDArray[np.int64]], Scores]] = {
+    "cn": lambda degrees: np.ones(degrees.size),
+    "aa": lambda degrees: np.where(degrees > 1, 1.0 / np.log(np.maximum(degrees, 2)), 0.0),
+    "ra": lambda degrees: 1.0 / np.maximum(degrees, 1),
+}
 
 _BLOCK = 5_000_000  # neighbours looked at together
 _LOOKUP = 5e-8  # seconds that one neighbour takes to be listed and looked up
@@ -23,17 +33,17 @@ _PRODUCT = 2.5e-11  # seconds that one multiplication of a dense product takes
 
 def common_neighbours(message_graph: Graph, pairs: Pairs) -> Scores:
     """CN: the number of common neighbours, |N(i) ∩ N(j)|."""
-    return _common(message_graph, pairs, lambda degrees: np.ones(degrees.size))
+    return _common(message_graph, pairs, WEIGHTS["cn"])
 
 
 def adamic_adar(message_graph: Graph, pairs: Pairs) -> Scores:
     """AA: the sum of 1 / log(degree) over common neighbours (those of degree one, which only (i, i) has, add 0)."""
-    return _common(message_graph, pairs, lambda d: np.where(d > 1, 1.0 / np.log(np.maximum(d, 2)), 0.0))
+    return _common(message_graph, pairs, WEIGHTS["aa"])
 
 
 def resource_allocation(message_graph: Graph, pairs: Pairs) -> Scores:
     """RA: the sum of 1 / degree over common neighbours."""
-    return _common(message_graph, pairs, lambda degrees: 1.0 / np.maximum(degrees, 1))
+    return _common(message_graph, pairs, WEIGHTS["ra"])
 
 
 def jaccard(message_graph: Graph, pairs: Pairs) -> Scores:

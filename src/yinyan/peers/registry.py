@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from typing import NamedTuple
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.peers.contract import Method, Outcome, Pairs, Scores, Task
+from yinyan.peers.heuristic_blocks import HeuristicBlocks
 
 __all__ = ["METHODS", "PEERS", "Card", "method"]
 
@@ -45,6 +47,7 @@ METHODS = {
     ),
     "katz": Card("heuristic", "walk_sums:katz", "walks of all lengths, the longer the less"),
     "pagerank": Card("heuristic", "walk_sums:personalised_pagerank", "personalised PageRank, both ways"),
+    "boosted": Card("trees", "boosted:boosted", "gradient-boosted trees over six heuristics"),
     "mlp": Card("no graph", "mlp:mlp", "no graph (MLP)"),
     "mf": Card("embedding", "factorisation:factorisation", "matrix factorisation: a vector for each node"),
     "node2vec": Card("embedding", "node2vec:node2vec", "skip-gram over biased random walks"),
@@ -104,14 +107,15 @@ def method(name: str) -> Method:
         raise SettingsError(f"there is no method {name!r} (nearest: {near!r}; all: {', '.join(METHODS)})")
     module, _, function = METHODS[name].home.partition(":")
     found = getattr(import_module(f"yinyan.peers.{module}"), function)
-    return _heuristic(found) if METHODS[name].family == "heuristic" else found
+    return _heuristic(name, found) if METHODS[name].family == "heuristic" else found
 
 
-def _heuristic(score: Callable[[Graph, Pairs], Scores]) -> Method:
+def _heuristic(name: str, score: Callable[[Graph, Pairs], Scores]) -> Method:
     """No training: scores over the messages of test time."""
 
     def run(task: Task) -> Outcome:
         messages = task.split.graph.with_edges(task.split.test_messages)
-        return Outcome(lambda pairs: score(messages, pairs))
+        blocks = HeuristicBlocks(messages)
+        return Outcome(lambda pairs: score(messages, pairs), block=functools.partial(blocks.scores, name))
 
     return run

@@ -14,19 +14,21 @@ from yinyan.graph import Graph
 from yinyan.model.operators import csr_product
 from yinyan.peers.neighbours import DistinctPairs, Neighbours, distinct_pairs, neighbours_of, source_blocks
 
-__all__ = ["katz", "personalised_pagerank", "spectral_radius"]
+__all__ = ["katz", "katz_of_sources", "pagerank_of_sources", "personalised_pagerank", "spectral_radius"]
 
 Pairs = NDArray[np.int64]
 Scores = NDArray[np.float64]
 
 _BLOCK = 500_000  # entries of a block of solutions: it stays near the processor
 _TOLERANCE = 1e-10  # of what longer walks might add to a sum, as a share of it
+_PAGERANK_ERROR = 1e-14  # of a sum of PageRank, on the scale of 1
+_SHARE, _RESTART = 0.1, 0.15
 _LANCZOS_STEPS = 100
 _SPARSE = 2e-9  # seconds that one multiplication of a sparse product takes
 _INVERSE = 5e-11  # seconds for each of the n³ of a dense inverse and its product
 
 
-def katz(message_graph: Graph, pairs: Pairs, *, share: float = 0.1, beta: float | None = None) -> Scores:
+def katz(message_graph: Graph, pairs: Pairs, *, share: float = _SHARE, beta: float | None = None) -> Scores:
     """Katz: Σ_{l ≥ 1} β^l (A^l)_ij, the walks between two nodes, a longer one counting for less.
 
     β is `beta`, or `share` of the largest for which the sum is finite, 1/ρ(A). A tenth of it is about the 0.005
@@ -51,7 +53,7 @@ def katz(message_graph: Graph, pairs: Pairs, *, share: float = 0.1, beta: float 
     return np.asarray(walks[distinct.inverse])
 
 
-def personalised_pagerank(message_graph: Graph, pairs: Pairs, *, restart: float = 0.15) -> Scores:
+def personalised_pagerank(message_graph: Graph, pairs: Pairs, *, restart: float = _RESTART) -> Scores:
     """PPR_i(j) + PPR_j(i): how often a walker from one end, who starts again with `restart`, is at the other.
 
     PPR_i = α Σ_{l ≥ 0} (1-α)^l (D⁻¹A)^l_i. With S = D^{-1/2} A D^{-1/2} symmetric, both ends need one sum:
@@ -63,14 +65,32 @@ def personalised_pagerank(message_graph: Graph, pairs: Pairs, *, restart: float 
     if not 0 < restart < 1:
         raise InputError(f"'restart' needs to lie between 0 and 1 (got {restart})")
     around, distinct = neighbours_of(message_graph), distinct_pairs(message_graph, pairs)
-    degrees = np.maximum(around.degrees, 1).astype(np.float64)
-    values = (1 - restart) / np.sqrt(degrees[around.rows()] * degrees[around.columns])
-    walks = _walk_sums(around, values, 1 - restart, distinct, error=1e-14)
+    degrees, values = _pagerank_values(around, restart)
+    walks = _walk_sums(around, values, 1 - restart, distinct, error=_PAGERANK_ERROR)
     first, second = distinct.first, distinct.second
     both = np.sqrt(degrees[second] / degrees[first]) + np.sqrt(degrees[first] / degrees[second])
     scores = restart * (walks + (first == second)) * both
     scores[(first == second) & (around.degrees[first] == 0)] = 2.0
     return np.asarray(scores[distinct.inverse])
+
+
+def katz_of_sources(around: Neighbours, radius: float, sources: NDArray[np.int64]) -> Scores:
+    """(b, n) Katz of some sources with all nodes, β being the usual share of 1/ρ(A), for the graph's ρ(A)."""
+    if not around.columns.size:
+        return np.zeros((sources.size, around.degrees.size))
+    values = np.full(around.columns.size, _SHARE / radius)
+    return _sums_of_sources(around, values, _num_steps(values, _SHARE, None), sources, 0.0)
+
+
+def pagerank_of_sources(around: Neighbours, sources: NDArray[np.int64]) -> Scores:
+    """(b, n) PPR_i(j) + PPR_j(i) of some sources i with all nodes j other than themselves."""
+    if not around.columns.size:
+        return np.zeros((sources.size, around.degrees.size))
+    degrees, values = _pagerank_values(around, _RESTART)
+    steps = _num_steps(values, 1 - _RESTART, _PAGERANK_ERROR)
+    walks = _sums_of_sources(around, values, steps, sources, 1 - _RESTART)
+    share = np.sqrt(degrees[None, :] / degrees[sources, None])
+    return np.asarray(_RESTART * walks * (share + 1 / share))
 
 
 def spectral_radius(around: Neighbours) -> float:
@@ -107,15 +127,26 @@ def _walk_sums(
     """
     if not distinct.first.size or not around.columns.size:
         return np.zeros(distinct.first.size)
-    if error is None:  # no entry of M^l exceeds rate^l, so that walks of more than L steps add rate^(L+1) / (1 - rate)
-        steps = math.log(_TOLERANCE * float(values.min()) ** 2 * (1 - rate)) / math.log(rate)
-    else:  # Chebyshev's polynomials leave 2 r^L of the solution, whose norm is rate / (1 - rate) at most
-        steps = math.log(error * (1 - rate) / (2 * rate)) / math.log(rate / (1 + math.sqrt(1 - rate**2)))
+    steps = _num_steps(values, rate, error)
     sources = np.unique(distinct.first).size
     iterating = float(sources) * around.columns.size * steps * _SPARSE
     if around.dense_fits and float(around.degrees.size) ** 3 * _INVERSE < iterating:
         return _by_inverse(around, values, distinct)
-    return _by_steps(around, values, math.ceil(steps), distinct, 0.0 if error is None else rate)
+    return _by_steps(around, values, steps, distinct, 0.0 if error is None else rate)
+
+
+def _num_steps(values: Scores, rate: float, error: float | None) -> int:
+    """How many steps of the iteration a sum takes."""
+    if error is None:  # no entry of M^l exceeds rate^l, so that walks of more than L steps add rate^(L+1) / (1 - rate)
+        return math.ceil(math.log(_TOLERANCE * float(values.min()) ** 2 * (1 - rate)) / math.log(rate))
+    # Chebyshev's polynomials leave 2 r^L of the solution, whose norm is rate / (1 - rate) at most
+    return math.ceil(math.log(error * (1 - rate) / (2 * rate)) / math.log(rate / (1 + math.sqrt(1 - rate**2))))
+
+
+def _pagerank_values(around: Neighbours, restart: float) -> tuple[Scores, Scores]:
+    """Degrees, at least 1, and the entries of (1-α) D^{-1/2} A D^{-1/2}."""
+    degrees = np.maximum(around.degrees, 1).astype(np.float64)
+    return degrees, (1 - restart) / np.sqrt(degrees[around.rows()] * degrees[around.columns])
 
 
 def _by_inverse(around: Neighbours, values: Scores, distinct: DistinctPairs) -> Scores:
@@ -131,23 +162,35 @@ def _by_inverse(around: Neighbours, values: Scores, distinct: DistinctPairs) -> 
 
 
 def _by_steps(around: Neighbours, values: Scores, steps: int, distinct: DistinctPairs, rate: float) -> Scores:
-    """Chebyshev's iteration x ← ω (M (x + e_s) - x') + x' from x = 0 for some sources s at a time, x' the x before.
+    """The sums of each pair, by the iteration of `_iterated` for some sources at a time."""
+    scores = np.empty(distinct.first.size)
+    for block, sources, column in source_blocks(distinct, _BLOCK // around.degrees.size):
+        scores[block] = _iterated(around, values, steps, sources, rate)[distinct.second[block], column]
+    return scores
+
+
+def _sums_of_sources(around: Neighbours, values: Scores, steps: int, sources: NDArray[np.int64], rate: float) -> Scores:
+    """(b, n) sums of some sources with all nodes."""
+    few = max(1, _BLOCK // around.degrees.size)
+    parts = (sources[at : at + few] for at in range(0, sources.size, few))
+    return np.concatenate([_iterated(around, values, steps, part, rate).T for part in parts])
+
+
+def _iterated(around: Neighbours, values: Scores, steps: int, sources: NDArray[np.int64], rate: float) -> Scores:
+    """(n, b) sums by Chebyshev's iteration x ← ω (M (x + e_s) - x') + x' from x = 0, x' the x before.
 
     With rate 0 it adds up walks, ω being 1: nothing cancels here either. Then it goes on after `steps` until no entry
     grows by more than a share of itself, not to call a distant node unreachable.
     """
     indptr, columns = torch.from_numpy(around.indptr), torch.from_numpy(around.columns)
     entries = torch.from_numpy(values)
-    scores = np.empty(distinct.first.size)
-    for block, sources, column in source_blocks(distinct, _BLOCK // around.degrees.size):
-        start = torch.zeros(around.degrees.size, sources.size, dtype=torch.float64)
-        start[torch.from_numpy(sources), torch.arange(sources.size)] = 1.0
-        before, found, omega = start, torch.zeros_like(start), 1.0
-        for step in itertools.count(1):
-            walked = csr_product(indptr, columns, entries, found + start)
-            before, found = found, walked if omega == 1.0 else omega * (walked - before) + before
-            omega = 1 / (1 - rate**2 / 2) if step == 1 else 1 / (1 - rate**2 * omega / 4)
-            if step >= steps and (rate or bool((found - before <= _TOLERANCE * found).all())):
-                break
-        scores[block] = found.clamp_(min=0.0).numpy()[distinct.second[block], column]
-    return scores
+    start = torch.zeros(around.degrees.size, sources.size, dtype=torch.float64)
+    start[torch.from_numpy(sources), torch.arange(sources.size)] = 1.0
+    before, found, omega = start, torch.zeros_like(start), 1.0
+    for step in itertools.count(1):
+        walked = csr_product(indptr, columns, entries, found + start)
+        before, found = found, walked if omega == 1.0 else omega * (walked - before) + before
+        omega = 1 / (1 - rate**2 / 2) if step == 1 else 1 / (1 - rate**2 * omega / 4)
+        if step >= steps and (rate or bool((found - before <= _TOLERANCE * found).all())):
+            break
+    return found.clamp_(min=0.0).numpy()

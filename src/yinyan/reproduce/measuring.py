@@ -38,14 +38,15 @@ def measure(cell: Cell, *, device: str, threads: int, smoke: bool) -> Result:
     settings = merged(cell.settings, _SMALL) if smoke else cell.settings
     split = make_split(data, cell.protocol, cell.seed)
     name = f"stand-in for {cell.data}" if smoke else cell.data
-    protocol = f"{name} / {cell.protocol} / {negatives_in_words(split, cell.metric)} / {cell.metric} / seed {cell.seed}"
+    against = negatives_in_words(split, cell.metric, cell.sources)
+    protocol = f"{name} / {cell.protocol} / {against} / {cell.metric} / seed {cell.seed}"
     started = time.perf_counter()
     try:
         outcome = method(cell.method)(Task(split, cell.seed, settings, device, fits=_FITS))
     except DivergedError as error:  # a result too: these settings diverge
         return Result(cell, None, {}, None, protocol, time.perf_counter() - started, str(error))
     if is_ranking_metric(cell.metric):
-        figures = ranking_figures(outcome, split, cell.metric)
+        figures = ranking_figures(outcome, split, cell.metric, sources=cell.sources)
     else:
         figures = figures_of(*held_out_scores(outcome.score, split), cell.metric)
     seconds = time.perf_counter() - started + outcome.spared

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = ["draw"]
 _PUBLISHED = "#9a9a9a"
 _HONEST = "#2f6690"
 _COLOURS = {"released": "#c8553d", "clean+val": "#8fb8d6", "official": "#4f7d4a"}  # the leaking one warns
+_COLUMNS = 4  # panels side by side
 _STYLES = ("-", "--", ":", "-.")
 
 
@@ -28,14 +30,18 @@ def draw(recipe: Recipe, results: Sequence[Result]) -> bytes:
         raise MissingExtraError("plots need matplotlib: pip install 'yinyan[plots]'") from error
     names = list(dict.fromkeys(place.data for row in recipe.rows for place in row.places))
     height = 3.6 if recipe.x_label else 1.2 + 0.42 * len(recipe.rows)
-    figure = Figure(figsize=(4.2 * len(names) + (0 if recipe.x_label else 1.4), height), layout="constrained")
-    axes = figure.subplots(1, len(names), squeeze=False, sharey=not recipe.x_label)[0]
-    for axis, data in zip(axes, names, strict=True):
+    columns, lines = min(_COLUMNS, len(names)), math.ceil(len(names) / _COLUMNS)
+    size = (4.2 * columns + (0 if recipe.x_label else 1.4), height * lines)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False, sharey=not recipe.x_label).reshape(-1)
+    for spare in axes[len(names) :]:
+        spare.set_visible(False)
+    for axis, data in zip(axes, names, strict=False):
         (_curves if recipe.x_label else _bars)(axis, recipe, results, data)
         axis.set_title(_panel(recipe, data))
         axis.spines[["top", "right"]].set_visible(False)
     unique: dict[str, Any] = {}
-    for axis in axes:
+    for axis in axes[: len(names)]:
         handles, labels = axis.get_legend_handles_labels()
         unique |= dict(zip(labels, handles, strict=True))
     figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=4, frameon=False)

@@ -68,6 +68,7 @@ class Cell:
     seed: int  # of split and training
     row_normalised: bool  # whether features are divided by their row's sum
     settings: Overrides = field(hash=False)  # by group
+    sources: int | None = None  # the most whose rankings are made, where not all are
 
     @property
     def summary(self) -> str:
@@ -77,7 +78,8 @@ class Cell:
     @property
     def digest(self) -> str:
         """Changes with whatever could change the result; cells of two tables that agree in it are one run."""
-        marks = (self.method, self.data, self.protocol, self.metric, self.seed, self.row_normalised, self.settings)
+        marks: list[Any] = [self.method, self.data, self.protocol, self.metric, self.seed, self.row_normalised]
+        marks += [self.settings] if self.sources is None else [self.settings, self.sources]
         return hashlib.blake2b(json.dumps(marks, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -95,6 +97,8 @@ class Recipe:
     x_label: str = ""  # of the horizontal axis of a figure
     needs: str = ""  # hardware that a run takes
     also: tuple[str, ...] = ()  # further metrics of the same runs, in columns of their own
+    sources: int | None = None  # of full rankings: the most that are ranked, drawn by the seed; all unless given
+    compare: str = ""  # a row that the page compares with the first of each data set
 
     def cells(self, seeds: int | None = None) -> Iterator[Cell]:
         """Every run of the recipe, ordered by seed, so that a run that was stopped has a whole table of fewer seeds.
@@ -118,7 +122,7 @@ class Recipe:
         jobs = [(r, p, q, s) for r in self.rows for p in r.places for q in p.protocols for s in range(seeds or p.seeds)]
         for row, place, protocol, seed in sorted(jobs, key=lambda job: job[3]):
             where = (place.data, protocol, place.metric or self.metric, seed)
-            yield Cell(self.name, row.name, row.method, *where, row.row_normalised, place.settings)
+            yield Cell(self.name, row.name, row.method, *where, row.row_normalised, place.settings, self.sources)
 
 
 def recipe_names() -> list[str]:
@@ -172,15 +176,23 @@ def parse_recipe(name: str, text: str) -> Recipe:
     """A recipe from the text of its file."""
     document = tomllib.loads(text)
     known = {"title", "about", "metric", "also", "source", "protocols", "seeds", "x_label", "needs", "block", "row"}
+    known |= {"sources", "compare", "on"}
     _refuse_unknown(name, document, known)
     protocols = _protocols(name, document["protocols"])
     _check_metric(document["metric"])
     also = tuple(document.get("also", ()))
     for further in also:
         if not is_ranking_metric(further) or not is_ranking_metric(document["metric"]):
-            raise SettingsError(f"{name}: 'also' and 'metric' need to be recall@K or ndcg@K (got {further!r})")
+            raise SettingsError(
+                f"{name}: 'also' and 'metric' need to be recall@K, ndcg@K or full-mrr (got {further!r})"
+            )
+    if "sources" in document and not is_ranking_metric(document["metric"]):
+        raise SettingsError(f"{name}: 'sources' needs a metric of full ranking (got {document['metric']!r})")
     rows = tuple(_row(f"{name}: row {i + 1}", row, document, protocols) for i, row in enumerate(document["row"]))
-    plain = {key: document[key] for key in ("title", "metric", "source", "x_label", "needs") if key in document}
+    if document.get("compare", rows[0].name) not in (row.name for row in rows):
+        raise SettingsError(f"{name}: 'compare' needs to name a row (got {document['compare']!r})")
+    given = ("title", "metric", "source", "x_label", "needs", "sources", "compare")
+    plain = {key: document[key] for key in given if key in document}
     return Recipe(name, about=document.get("about", "").strip(), protocols=protocols, rows=rows, also=also, **plain)
 
 
@@ -199,7 +211,7 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
     settings = merged(settings, _groups(row))
     places = tuple(
         _place(f"{path}: {data}", data, given, settings, protocols, document.get("seeds", 1))
-        for data, given in row["on"].items()
+        for data, given in row.get("on", document.get("on", {})).items()
     )
     return Row(row["name"], row["method"], places, normalised, row.get("series", ""), row.get("x"))
 

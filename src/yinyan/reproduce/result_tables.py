@@ -9,6 +9,8 @@ from typing import Any
 from yinyan.evaluation import PROTOCOLS, mean_and_spread
 from yinyan.reproduce.recipe import Place, Recipe, Row
 from yinyan.reproduce.running import Result
+from yinyan.reproduce.standings import NEAR, standings
+from yinyan.text import counted
 
 __all__ = ["as_json", "as_markdown", "glance", "spread_over_seeds", "values_of"]
 
@@ -34,7 +36,28 @@ def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
     lines += ["", f"Made by `{command}`."]
     if "clean" in protocols and len(_data_of(recipe)) > 1:
         lines += ["", "Under *clean*, and in brackets what was published for it:", "", glance(recipe, results, "clean")]
+    if recipe.compare:
+        for name in (recipe.metric, *recipe.also):
+            lines += ["", *_comparison(recipe, results, name)]
     return "\n".join(lines) + "\n"
+
+
+def _comparison(recipe: Recipe, results: Sequence[Result], metric: str) -> list[str]:
+    """The first row of each data set beside the one that is compared, and how often that is first."""
+    found = [line for line in standings(recipe, results, metric) if line.own]
+    counts = {place: sum(line.place == place for line in found) for place in ("first", NEAR)}
+    lines = [
+        f"By {in_words(metric)}, *{recipe.compare}* is first on {counts['first']} and within the spread of the first "
+        f"(at most one standard deviation below it) on {counts[NEAR]} of {counted(len(found), 'data set')} it was "
+        "run on:",
+        "",
+    ]
+    head = ["data", f"first by {in_words(metric)}", in_words(metric), recipe.compare, "place"]
+    lines += [_markdown_row(head), _markdown_row(["---"] * len(head))]
+    for line in standings(recipe, results, metric):
+        own = mean_and_spread(line.own, 2) if line.own else "–"
+        lines.append(_markdown_row([line.data, line.first, mean_and_spread(line.best, 2), own, line.place]))
+    return lines
 
 
 def glance(recipe: Recipe, results: Sequence[Result], protocol: str) -> str:
@@ -59,6 +82,7 @@ def as_json(recipe: Recipe, results: Sequence[Result], command: str) -> dict[str
         **({"also": list(recipe.also)} if recipe.also else {}),
         "published under": recipe.source,
         "command": command,
+        **({"standings": _standings(recipe, results)} if recipe.compare else {}),
         "rows": [
             {
                 "row": row.name,
@@ -76,6 +100,15 @@ def as_json(recipe: Recipe, results: Sequence[Result], command: str) -> dict[str
             for place in row.places
         ],
     }
+
+
+def _standings(recipe: Recipe, results: Sequence[Result]) -> list[dict[str, Any]]:
+    """The first row of each data set under each metric, and the place of the one that is compared."""
+    return [
+        {"data": line.data, "metric": name, "first": line.first, "row": recipe.compare, "place": line.place}
+        for name in (recipe.metric, *recipe.also)
+        for line in standings(recipe, results, name)
+    ]
 
 
 def spread_over_seeds(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
@@ -140,7 +173,7 @@ def _cell(results: Sequence[Result] | None, digits: int = 2, of: str | None = No
 
 def in_words(metric: str) -> str:
     """A metric's name as it is printed."""
-    names = {"hits": "Hits", "mrr": "MRR", "ndcg": "NDCG", "recall": "Recall"}
+    names = {"hits": "Hits", "mrr": "MRR", "full-mrr": "MRR", "ndcg": "NDCG", "recall": "Recall"}
     kind, at, depth = metric.partition("@")
     return f"{names.get(kind, kind)}{at}{depth}"
 

@@ -24,6 +24,13 @@ _KINDS = {
     "ogbl-ppa": ("dense", "hits@100"),
     "ogbl-citation2": ("dense", "mrr"),
     "heart-citeseer": ("sparse", "mrr"),
+    "usair": ("", "hits@100"),
+    "ns": ("", "hits@100"),
+    "power": ("", "hits@100"),
+    "router": ("", "hits@100"),
+    "email-enron": ("", "hits@100"),
+    "fb15k-237": ("", "hits@100"),
+    "wn18rr": ("", "hits@100"),
     "collegemsg": ("", "hits@100"),
     "lastfm-friends": ("", "hits@100"),
     "lastfm-listens": ("", "hits@100"),
@@ -51,7 +58,7 @@ def stand_in(name: str) -> Dataset:
         features=_features(features, group, generator),
         weights=generator.integers(1, 5, len(pairs)).astype(np.float32) if name == "ogbl-collab" else None,
         times=generator.integers(1990, 2020, len(pairs)) if name == "ogbl-collab" else None,
-        directed=name == "ogbl-citation2",
+        directed=name in ("ogbl-citation2", "fb15k-237", "wn18rr"),
         sides=sides,
     )
     fixed = name.startswith(("ogbl-", "heart-")) or ranked
