@@ -14,7 +14,7 @@ from yinyan.graph import Graph
 from yinyan.model.operators import csr_product
 from yinyan.peers.neighbours import DistinctPairs, Neighbours, distinct_pairs, neighbours_of, source_blocks
 
-__all__ = ["katz", "personalised_pagerank", "spectral_radius"]
+__all__ = ["katz", "pagerank_rows", "personalised_pagerank", "spectral_radius"]
 
 Pairs = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -63,14 +63,36 @@ def personalised_pagerank(message_graph: Graph, pairs: Pairs, *, restart: float 
     if not 0 < restart < 1:
         raise InputError(f"'restart' needs to lie between 0 and 1 (got {restart})")
     around, distinct = neighbours_of(message_graph), distinct_pairs(message_graph, pairs)
-    degrees = np.maximum(around.degrees, 1).astype(np.float64)
-    values = (1 - restart) / np.sqrt(degrees[around.rows()] * degrees[around.columns])
+    degrees, values = _symmetric_walk(around, restart)
     walks = _walk_sums(around, values, 1 - restart, distinct, error=1e-14)
     first, second = distinct.first, distinct.second
     both = np.sqrt(degrees[second] / degrees[first]) + np.sqrt(degrees[first] / degrees[second])
     scores = restart * (walks + (first == second)) * both
     scores[(first == second) & (around.degrees[first] == 0)] = 2.0
     return np.asarray(scores[distinct.inverse])
+
+
+def pagerank_rows(
+    around: Neighbours, sources: NDArray[np.int64], *, restart: float = 0.15, error: float = 1e-14
+) -> Scores:
+    """(s, n) PPR_i(j) of some sources i and all nodes j; `error` is that of each sum, on the scale of 1."""
+    degrees, values = _symmetric_walk(around, restart)
+    steps, size = math.ceil(_chebyshev_steps(1 - restart, error)), max(1, _BLOCK // max(1, degrees.size))
+    rows = np.empty((sources.size, degrees.size))
+    for at in range(0, sources.size, size):
+        some = sources[at : at + size]
+        walks = _solved(around, values, steps, some, 1 - restart).T
+        walks[np.arange(some.size), some] += 1.0
+        rows[at : at + size] = restart * walks * np.sqrt(degrees[None] / degrees[some][:, None])
+    lonely = np.flatnonzero(around.degrees[sources] == 0)
+    rows[lonely, sources[lonely]] = 1.0
+    return rows
+
+
+def _symmetric_walk(around: Neighbours, restart: float) -> tuple[Scores, Scores]:
+    """Degrees of at least 1, and the entries of (1-α) S."""
+    degrees = np.maximum(around.degrees, 1).astype(np.float64)
+    return degrees, (1 - restart) / np.sqrt(degrees[around.rows()] * degrees[around.columns])
 
 
 def spectral_radius(around: Neighbours) -> float:
@@ -109,13 +131,18 @@ def _walk_sums(
         return np.zeros(distinct.first.size)
     if error is None:  # no entry of M^l exceeds rate^l, so that walks of more than L steps add rate^(L+1) / (1 - rate)
         steps = math.log(_TOLERANCE * float(values.min()) ** 2 * (1 - rate)) / math.log(rate)
-    else:  # Chebyshev's polynomials leave 2 r^L of the solution, whose norm is rate / (1 - rate) at most
-        steps = math.log(error * (1 - rate) / (2 * rate)) / math.log(rate / (1 + math.sqrt(1 - rate**2)))
+    else:
+        steps = _chebyshev_steps(rate, error)
     sources = np.unique(distinct.first).size
     iterating = float(sources) * around.columns.size * steps * _SPARSE
     if around.dense_fits and float(around.degrees.size) ** 3 * _INVERSE < iterating:
         return _by_inverse(around, values, distinct)
     return _by_steps(around, values, math.ceil(steps), distinct, 0.0 if error is None else rate)
+
+
+def _chebyshev_steps(rate: float, error: float) -> float:
+    """Chebyshev's polynomials leave 2 r^L of the solution, whose norm is rate / (1 - rate) at most."""
+    return math.log(error * (1 - rate) / (2 * rate)) / math.log(rate / (1 + math.sqrt(1 - rate**2)))
 
 
 def _by_inverse(around: Neighbours, values: Scores, distinct: DistinctPairs) -> Scores:
@@ -136,18 +163,23 @@ def _by_steps(around: Neighbours, values: Scores, steps: int, distinct: Distinct
     With rate 0 it adds up walks, ω being 1: nothing cancels here either. Then it goes on after `steps` until no entry
     grows by more than a share of itself, not to call a distant node unreachable.
     """
-    indptr, columns = torch.from_numpy(around.indptr), torch.from_numpy(around.columns)
-    entries = torch.from_numpy(values)
     scores = np.empty(distinct.first.size)
     for block, sources, column in source_blocks(distinct, _BLOCK // around.degrees.size):
-        start = torch.zeros(around.degrees.size, sources.size, dtype=torch.float64)
-        start[torch.from_numpy(sources), torch.arange(sources.size)] = 1.0
-        before, found, omega = start, torch.zeros_like(start), 1.0
-        for step in itertools.count(1):
-            walked = csr_product(indptr, columns, entries, found + start)
-            before, found = found, walked if omega == 1.0 else omega * (walked - before) + before
-            omega = 1 / (1 - rate**2 / 2) if step == 1 else 1 / (1 - rate**2 * omega / 4)
-            if step >= steps and (rate or bool((found - before <= _TOLERANCE * found).all())):
-                break
-        scores[block] = found.clamp_(min=0.0).numpy()[distinct.second[block], column]
+        scores[block] = _solved(around, values, steps, sources, rate)[distinct.second[block], column]
     return scores
+
+
+def _solved(around: Neighbours, values: Scores, steps: int, sources: NDArray[np.int64], rate: float) -> Scores:
+    """(n, s) sums of walks from all nodes to some sources, by the iteration of `_by_steps`."""
+    indptr, columns = torch.from_numpy(around.indptr), torch.from_numpy(around.columns)
+    entries = torch.from_numpy(values)
+    start = torch.zeros(around.degrees.size, sources.size, dtype=torch.float64)
+    start[torch.from_numpy(sources), torch.arange(sources.size)] = 1.0
+    before, found, omega = start, torch.zeros_like(start), 1.0
+    for step in itertools.count(1):
+        walked = csr_product(indptr, columns, entries, found + start)
+        before, found = found, walked if omega == 1.0 else omega * (walked - before) + before
+        omega = 1 / (1 - rate**2 / 2) if step == 1 else 1 / (1 - rate**2 * omega / 4)
+        if step >= steps and (rate or bool((found - before <= _TOLERANCE * found).all())):
+            break
+    return np.asarray(found.clamp_(min=0.0).numpy())
