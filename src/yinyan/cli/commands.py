@@ -70,7 +70,7 @@ def evaluate(
     protocol: Annotated[str, typer.Option(help="clean or temporal; +val: test with validation edges")] = "clean",
     negatives: Annotated[
         str | None,
-        typer.Option(help="hard: up to 500 hard negatives per link (default: one uniform negative per link)"),
+        typer.Option(help="hard: up to 500 hard negatives per link (default: uniform ones)"),
     ] = None,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
