@@ -53,7 +53,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Which edges pass messages, which are predicted, and whether the answers leak.",
         (
             *("Split", "random_split", "temporal_split", "given_split", "released_split", "Parts"),
-            *("audit", "Audit", "auditing.Finding"),
+            *("audit", "audit_scorer", "Audit", "auditing.Finding"),
         ),
     ),
     "metrics": (

@@ -297,7 +297,7 @@ class TestData:
         links, own = result.scores
         assert own.shape == (len(links), 25)
         better, equal = (own > links[:, None]).sum(axis=1), (own == links[:, None]).sum(axis=1)
-        assert list(result.metrics) == ["mrr", "auc", "ap"]
+        assert list(result.metrics) == ["mrr", "hits@1", "auc", "ap"]
         assert result.metrics["mrr"] == pytest.approx(np.mean(1 / (1 + better + equal / 2)))
         seen = result.split.graph.with_edges(result.split.test_messages)
         expected = (

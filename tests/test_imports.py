@@ -37,6 +37,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
         "auditing live",
         "predictor",
         "peers",
+        "hard_negatives",
         "evaluation",
         "reproduce reporting",
         "service",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yinyan.threads import wait_passively
 
 if TYPE_CHECKING:
-    from yinyan.auditing import Audit, audit
+    from yinyan.auditing import Audit, audit, audit_scorer
     from yinyan.errors import (
         ConditionError,
         InputError,
@@ -65,6 +65,7 @@ _HOMES = {
     "UnknownNodeError": "errors",
     "YinYanError": "errors",
     "audit": "auditing",
+    "audit_scorer": "auditing",
     "evaluate": "evaluation",
     "given_split": "splits",
     "random_split": "splits",
@@ -112,6 +113,7 @@ __all__ = [
     "YinYanError",
     "__version__",
     "audit",
+    "audit_scorer",
     "evaluate",
     "given_split",
     "random_split",

@@ -43,7 +43,7 @@ class ConditionError(InputError):
 
 
 class LeakError(InputError):
-    """A split lets answers leak into training or into the messages."""
+    """A split lets answers leak into training or into the messages, or a scorer depends on its batch."""
 
 
 class UnknownNodeError(YinYanError):

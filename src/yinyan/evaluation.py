@@ -16,6 +16,7 @@ from yinyan.errors import InputError, SettingsError
 from yinyan.graph import Graph
 from yinyan.graph.conversion import as_graph
 from yinyan.graph.to_objects import data_frame
+from yinyan.hard_negatives import COUNT, with_hard_negatives
 from yinyan.metrics import metric
 from yinyan.peers.contract import Outcome, Scorer, Task, best_of
 from yinyan.peers.full_ranking import FULL_MRR, held_out_links, is_ranking_metric, ranked, ranked_links
@@ -50,6 +51,7 @@ __all__ = [
     "make_split",
     "mean_and_spread",
     "negatives_in_words",
+    "protocol_with",
     "ranking_figures",
 ]
 
@@ -61,6 +63,12 @@ PROTOCOLS = {
     "official": "the split and the negatives that come with the data, messages at test time are the training edges",
     "official+val": "as official, but the validation edges pass messages at test time",
     "released": "LEAKS: the directed split of the paper's released code, kept to show where its figures come from",
+}
+_HARD = "-hard"
+PROTOCOLS |= {
+    f"{kind}{_HARD}{val}": f"as {kind}{val}, but each link has up to {COUNT} hard negatives of its own, as in HeaRT"
+    for kind in ("clean", "temporal", "official")
+    for val in ("", "+val")
 }
 
 _DEPTH = 10  # K of the metrics beside 'full-mrr'
@@ -76,7 +84,7 @@ def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
         raise SettingsError(f"'protocol' needs to be one of {', '.join(PROTOCOLS)} (got {protocol!r})")
     graph = data.graph if isinstance(data, Dataset) else data
     kind, _, variant = protocol.partition("+")
-    valid_passes = variant == "val"
+    kind, is_hard, valid_passes = kind.removesuffix(_HARD), _HARD in kind, variant == "val"
     if kind == "clean":
         split = random_split(graph, seed=seed, valid_as_messages=valid_passes)
     elif kind == "temporal":
@@ -93,8 +101,25 @@ def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
         parts = with_validation(parts, seed=seed)
         split = given_split(graph, parts, protocol=kind, seed=seed, valid_as_messages=valid_passes)
         split = with_leaks_allowed(split, data.leaks) if isinstance(data, Dataset) and data.leaks else split
+    split = with_hard_negatives(split) if is_hard else split
     audit(split)
     return split
+
+
+def protocol_with(protocol: str, negatives: str | None) -> str:
+    """The name of a protocol with other negatives: 'clean-hard' for 'clean' with hard ones."""
+    if negatives not in (None, "hard"):
+        raise SettingsError(
+            f"'negatives' needs to be 'hard', or left out for those of the protocol (got {negatives!r})"
+        )
+    kind, plus, variant = protocol.partition("+")
+    if negatives is None or kind.endswith(_HARD):
+        return protocol
+    if protocol in PROTOCOLS and f"{kind}{_HARD}" not in PROTOCOLS:
+        raise SettingsError(
+            f"the protocol {protocol!r} has no variant with hard negatives: use clean, temporal or official"
+        )
+    return f"{kind}{_HARD}{plus}{variant}"
 
 
 def held_out_scores(score: Scorer, split: Split) -> tuple[Scores, Scores]:
@@ -146,10 +171,15 @@ class Ranking:
 def figures_of(positive: Scores, negative: Scores, first: str | None = None) -> dict[str, float]:
     """The metrics of every report; the `first` is the data's own, or Hits@K for a K that suits the negatives.
 
-    K is a fifth of the negatives at most, or small graphs look perfect.
+    K is a fifth of the negatives at most, or small graphs look perfect. For (p, k) negatives of each link's own, MRR
+    comes first and K is 10 at most, as HeaRT reports them.
     """
-    k = next((k for k in (100, 10) if negative.size >= 5 * k), 1)
-    names = dict.fromkeys([first or f"hits@{k}", "mrr", "auc", "ap"])
+    if negative.ndim == 2:
+        k = 10 if negative.shape[1] >= 50 else 1
+        names = dict.fromkeys([first or "mrr", "mrr", f"hits@{k}", "auc", "ap"])
+    else:
+        k = next((k for k in (100, 10) if negative.size >= 5 * k), 1)
+        names = dict.fromkeys([first or f"hits@{k}", "mrr", "auc", "ap"])
     return {name: metric(name)(positive, negative) for name in names}
 
 
@@ -307,6 +337,7 @@ def evaluate(
     *,
     dataset: str | None = None,
     protocol: str = "clean",
+    negatives: str | None = None,
     seeds: Sequence[int] = (0,),
     peers: Sequence[str] = BESIDE,
     model: LinkPredictor | None = None,
@@ -322,6 +353,9 @@ def evaluate(
         The name of the data in the result.
     protocol
         'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose.
+    negatives
+        'hard' for up to 500 hard negatives per link, made as in HeaRT for validation and test. The protocol is then
+        'clean-hard', 'temporal-hard' or 'official-hard'. Those of the protocol unless given.
     seeds
         Seeds of split and training.
     peers
@@ -339,7 +373,7 @@ def evaluate(
     Raises
     ------
     SettingsError
-        If there is no seed, or the protocol or a peer is unknown.
+        If there is no seed, or the protocol, the negatives or a peer are unknown.
     InputError
         If `data` is no graph, is too small to split, or lacks what the protocol needs.
     LeakError
@@ -356,6 +390,7 @@ def evaluate(
     """
     if not seeds:
         raise SettingsError("'seeds' needs at least one seed")
+    protocol = protocol_with(protocol, negatives)
     if not isinstance(data, Dataset | Graph):
         data = as_graph(data, hooks("yinyan").tell)
     results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
@@ -378,7 +413,7 @@ def evaluate_seed(
         raise InputError(f"evaluate needs a yinyan.Graph (got {type(data).__name__}): see Graph.from_table")
     methods = {name: method(name) for name in peers}  # an unknown one is refused before anything is trained
     split = make_split(data, protocol, seed)
-    first = data.metric if isinstance(data, Dataset) else None
+    first = data.metric if isinstance(data, Dataset) and _HARD not in protocol else None
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     scores = held_out_scores(fitted.score_rows, split)

@@ -229,6 +229,14 @@ class TestEvaluate:
         table = works("evaluate", messy, *TINY, "--peers", "", "-q").out.splitlines()
         assert [line.split()[0] for line in table[2:]] == ["yinyan"]
 
+    def test_among_hard_negatives(self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        ran = works("evaluate", messy, *TINY, "--negatives", "hard", "-q", "--report", "report.html")
+        lines = ran.out.splitlines()
+        assert lines[0].startswith("messy, protocol 'clean-hard', test links") and "mrr" in lines[1].split()[0]
+        assert "clean-hard" in (tmp_path / "report.html").read_text(encoding="utf-8")
+        assert "'negatives' needs to be 'hard'" in refused("evaluate", tmp_path / "absent.csv", "--negatives", "soft")
+
     def test_an_unknown_peer_is_refused_before_the_table_is_read(self, tmp_path: Path) -> None:
         said = refused("evaluate", tmp_path / "absent.csv", "--peers", "cn,mpl")
         assert "there is no method 'mpl' (nearest: 'mlp'" in said

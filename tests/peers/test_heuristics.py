@@ -22,7 +22,7 @@ from yinyan.peers.heuristics import (
     resource_allocation,
 )
 from yinyan.peers.neighbours import distinct_pairs, neighbours_of
-from yinyan.peers.walk_sums import katz, personalised_pagerank, spectral_radius
+from yinyan.peers.walk_sums import katz, pagerank_rows, personalised_pagerank, spectral_radius
 
 NODES = 9
 ALL = {
@@ -268,6 +268,16 @@ class TestPagerank:
     def test_refused(self, restart: float) -> None:
         with pytest.raises(InputError, match=rf"'restart' needs to lie between 0 and 1 \(got {restart}\)"):
             personalised_pagerank(self.graph, TestKatz.pairs, restart=restart)
+
+
+class TestPagerankRows:
+    @pytest.mark.parametrize(("error", "restart"), [(1e-14, 0.15), (1e-9, 0.3)])
+    @given(graph=graphs())
+    def test_both_ways_add_up_to_the_score_of_pairs(self, error: float, restart: float, graph: Graph) -> None:
+        rows = pagerank_rows(neighbours_of(graph), np.arange(NODES), error=error, restart=restart)
+        both = personalised_pagerank(graph, EVERY_PAIR, restart=restart).reshape(NODES, NODES)
+        np.testing.assert_allclose(rows + rows.T, both, atol=20 * error)
+        np.testing.assert_allclose(rows.sum(1), 1.0, atol=100 * error)
 
 
 class TestSpectralRadius:

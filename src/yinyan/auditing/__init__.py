@@ -1,17 +1,20 @@
-"""Audits: does a split let the answers leak into training or into the messages?"""
+"""Audits: does a split let the answers leak into training or into the messages, or a scorer into its scores?"""
 
 from __future__ import annotations
+
+from numpy.typing import ArrayLike
 
 from yinyan.auditing.findings import Audit, Finding, Log
 from yinyan.auditing.link_checks import LINK_CHECKS
 from yinyan.auditing.material import material_of
 from yinyan.auditing.negative_checks import NEGATIVE_CHECKS
+from yinyan.auditing.scorer_checks import AnyScorer, check_scorer, trial_of
 from yinyan.errors import LeakError
 from yinyan.graph import Graph
 from yinyan.splits import Parts, Split
 from yinyan.text import counted
 
-__all__ = ["Audit", "Finding", "audit"]
+__all__ = ["Audit", "Finding", "audit", "audit_scorer"]
 
 
 def audit(split: Split | Parts, *, graph: Graph | None = None, raises: bool = True) -> Audit:
@@ -49,7 +52,66 @@ def audit(split: Split | Parts, *, graph: Graph | None = None, raises: bool = Tr
         check(material, log)
     found = log.finish()
     meant = isinstance(split, Split) and bool(split.leaks)
-    if raises and found.leaks and not meant:
-        lines = "\n".join(f"{finding.kind}: {finding.words}" for finding in found.leaks)
-        raise LeakError(f"the split has {counted(len(found.leaks), 'leak')}\n{lines}")
+    if raises and not meant:
+        _refuse_leaks("split", found)
     return found
+
+
+def audit_scorer(score: AnyScorer, pairs: ArrayLike, labels: ArrayLike, *, raises: bool = True) -> Audit:
+    """Look for scores that depend on the other pairs of their batch.
+
+    Some published methods sum or normalise over the batch and score links and negatives in batches of their own. The
+    batch then reveals the label. The audit scores the same pairs in one mixed batch, in batches of one label, in
+    shuffled batches and one at a time. A difference beyond rounding is a leak. Noise between identical calls is
+    reported apart from it.
+
+    Parameters
+    ----------
+    score
+        A function of (p, 2) pairs that returns (p,) scores, as an array or a tensor: what an evaluation calls, such as
+        `model.score`.
+    pairs
+        (p, 2) links and negatives, at least five of each, in whatever ids the function takes.
+    labels
+        (p,) labels: 1 or True for links, 0 or False for negatives.
+    raises
+        Whether a leak is an error.
+
+    Returns
+    -------
+    Audit
+        What was checked, and what was found. `sizes` of a finding has the largest difference in standard deviations of
+        the scores, and for batches of one label the AUC in these and in a mixed batch.
+
+    Raises
+    ------
+    LeakError
+        If scores depend on the batch, unless `raises` is False.
+    InputError
+        If pairs and labels do not fit together, have too few of one label, or `score` returns another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from yinyan import audit_scorer, random_split
+    >>> split = random_split(graph, seed=0)
+    >>> pairs = np.concatenate([split.test_targets, split.test_negatives])
+    >>> labels = np.arange(len(pairs)) < len(split.test_targets)
+    >>> audit_scorer(model.score_rows, pairs, labels).leaks
+    ()
+    >>> centred = lambda pairs: model.score_rows(pairs) - model.score_rows(pairs).mean()
+    >>> audit_scorer(centred, pairs, labels, raises=False).leaks[0].kind
+    'batch-dependent'
+    """
+    trial, log = trial_of(score, pairs, labels), Log()
+    check_scorer(trial, log)
+    found = log.finish()
+    if raises:
+        _refuse_leaks("scorer", found)
+    return found
+
+
+def _refuse_leaks(what: str, found: Audit) -> None:
+    if found.leaks:
+        lines = "\n".join(f"{finding.kind}: {finding.words}" for finding in found.leaks)
+        raise LeakError(f"the {what} has {counted(len(found.leaks), 'leak')}\n{lines}")

@@ -13,10 +13,14 @@ Severity = Literal["leak", "warning"]
 Tally = tuple[int, int, tuple[Any, Any] | None]  # a count, of how many, and an example in the caller's ids
 
 _LEAKS = frozenset(
-    {"repeated", "reversed", "scored-by-itself", "future", "sampler-knows", "sampler-avoids", "easy-side"}
+    {
+        *("repeated", "reversed", "scored-by-itself", "future", "sampler-knows", "sampler-avoids", "easy-side"),
+        "batch-dependent",
+    }
 )
 _BY_PAIR = "Cure: split unordered pairs, so that all copies of a link share a part."
 _DRAW = "Cure: draw training negatives with the training links as the only known links."
+_EVAL = "a module in evaluation mode (`module.eval()`), and nothing summed or averaged over the batch."
 _WHY = {  # why each kind of finding matters, and the remedy
     "repeated": f"The model was trained on the answer, or chosen by it. {_BY_PAIR}",
     "reversed": "Undirected, that is the same link: the model was trained on the answer, or chosen by it. Directed, "
@@ -37,11 +41,16 @@ _WHY = {  # why each kind of finding matters, and the remedy
     "stranger-negatives": "The ranking is no longer among the candidates of one node. Cure: keep one end of the link "
     "in each of its negatives, and links and negatives in one order.",
     "easy-degree": "Nodes without links give most negatives away. Cure: draw them among nodes that have links.",
+    "batch-dependent": "A pair has no score of its own: where links and negatives are scored in batches of their own, "
+    f"the batch reveals the label. Cure: {_EVAL}",
+    "not-deterministic": f"Figures change from call to call. Cure: {_EVAL} Random draws need a fixed seed.",
+    "nan-scores": "A NaN has no rank. Cure: look for divisions by zero and for weights that diverged.",
+    "fails-alone": f"A model in use is asked for single pairs. Cure: {_EVAL}",
 }
 
 
 class Finding(NamedTuple):
-    """A fault of a split: a leak raises the scores, a warning makes them less exact."""
+    """A fault of a split or a scorer: a leak raises the figures, a warning makes them less exact."""
 
     kind: str  # a short name that stays the same
     severity: Severity  # 'leak' or 'warning'
@@ -49,11 +58,12 @@ class Finding(NamedTuple):
     share: float  # of the pairs that were checked
     example: tuple[Any, Any] | None  # the first such pair, in the caller's ids if they are known
     words: str  # what, how many, why it matters, remedy
+    sizes: dict[str, float] | None = None  # of a scorer's fault: 'difference' in standard deviations, AUCs by batches
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What was found in a split, and what was checked; `print` shows it.
+    """What was found in a split or a scorer, and what was checked; `print` shows it.
 
     Examples
     --------
@@ -113,15 +123,26 @@ class Log:
         """Note what was looked at."""
         self.checked.append(words)
 
-    def found(self, kind: str, tally: Tally, what: str, *, severity: Severity | None = None) -> None:
-        """Note a finding unless its count is 0, with the usual severity of its kind unless given."""
+    def found(
+        self,
+        kind: str,
+        tally: Tally,
+        what: str,
+        *,
+        severity: Severity | None = None,
+        size: str = "",
+        sizes: dict[str, float] | None = None,
+    ) -> None:
+        """Note a finding unless its count is 0, with the usual severity of its kind unless given, and its size."""
         count, total, example = tally
         if not count:
             return
         usual: Severity = "leak" if kind in _LEAKS else "warning"
         shown = "" if example is None else f", for example {example[0]!r} - {example[1]!r}"
-        words = f"{what}: {count:,} of {total:,} ({count / total:.1%}){shown}. {_WHY[kind]}"
-        self.findings.append(Finding(kind, severity or usual, count, count / total, example, words))
+        words = (
+            f"{what}: {count:,} of {total:,} ({count / total:.1%}){shown}. {size + '. ' if size else ''}{_WHY[kind]}"
+        )
+        self.findings.append(Finding(kind, severity or usual, count, count / total, example, words, sizes))
 
     def finish(self) -> Audit:
         """All of it."""

@@ -68,16 +68,22 @@ def evaluate(
     edges: flags.Edges,
     *,
     protocol: Annotated[str, typer.Option(help="clean or temporal; +val: test with validation edges")] = "clean",
+    negatives: Annotated[
+        str | None,
+        typer.Option(help="hard: up to 500 hard negatives per link (default: uniform ones)"),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
     run: Run,
     table: TableOptions,
 ) -> None:
     """Measure a model on held-out edges, next to other methods."""
+    from yinyan.evaluation import protocol_with
+
     common.check_outputs(None, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)
-    beside = common.names(peers)
+    beside, protocol = common.names(peers), protocol_with(protocol, negatives)
     graph = common.read_graph(edges, table, progress)
     plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume)
     evaluation = common.run_evaluation(model, graph, plan, progress)

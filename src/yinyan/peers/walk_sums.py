@@ -14,7 +14,14 @@ from yinyan.graph import Graph
 from yinyan.model.operators import csr_product
 from yinyan.peers.neighbours import DistinctPairs, Neighbours, distinct_pairs, neighbours_of, source_blocks
 
-__all__ = ["katz", "katz_of_sources", "pagerank_of_sources", "personalised_pagerank", "spectral_radius"]
+__all__ = [
+    "katz",
+    "katz_of_sources",
+    "pagerank_of_sources",
+    "pagerank_rows",
+    "personalised_pagerank",
+    "spectral_radius",
+]
 
 Pairs = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -91,6 +98,26 @@ def pagerank_of_sources(around: Neighbours, sources: NDArray[np.int64]) -> Score
     walks = _sums_of_sources(around, values, steps, sources, 1 - _RESTART)
     share = np.sqrt(degrees[None, :] / degrees[sources, None])
     return np.asarray(_RESTART * walks * (share + 1 / share))
+
+
+def pagerank_rows(
+    around: Neighbours,
+    sources: NDArray[np.int64],
+    *,
+    restart: float = _RESTART,
+    error: float = _PAGERANK_ERROR,
+) -> Scores:
+    """(b, n) PPR_i(j) of some sources i and all nodes j; `error` is that of each sum, on the scale of 1."""
+    degrees, values = _pagerank_values(around, restart)
+    walks = np.zeros((sources.size, degrees.size))
+    if around.columns.size:
+        steps = _num_steps(values, 1 - restart, error)
+        walks = np.array(_sums_of_sources(around, values, steps, sources, 1 - restart))
+    walks[np.arange(sources.size), sources] += 1.0
+    rows = restart * walks * np.sqrt(degrees[None] / degrees[sources][:, None])
+    lonely = np.flatnonzero(around.degrees[sources] == 0)
+    rows[lonely, sources[lonely]] = 1.0
+    return np.asarray(rows)
 
 
 def spectral_radius(around: Neighbours) -> float:

@@ -1,0 +1,33 @@
+"""Every method of the registry: the score of a pair does not depend on what else is in the batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from peer_contract import communities, every_pair, small, split_of
+
+from yinyan.auditing import audit_scorer
+from yinyan.errors import MissingExtraError
+from yinyan.peers import METHODS, Task, method
+from yinyan.splits import Split
+
+
+class TestEveryMethod:
+    """A new line of the registry is tried as well, without a test of its own."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def split(cls) -> Split:
+        return split_of(communities())
+
+    @pytest.mark.parametrize("name", METHODS)
+    def test_passes_the_audit_of_scorers(self, name: str, split: Split) -> None:
+        loss = {"loss": "logrank"} if METHODS[name].family == "recommender" else {}
+        settings = {} if METHODS[name].family == "heuristic" else small(training={"epochs": 2, **loss})
+        try:
+            outcome = method(name)(Task(split, settings=settings, device="cpu"))
+        except MissingExtraError as error:
+            pytest.skip(str(error))
+        pairs = every_pair(split)
+        found = audit_scorer(outcome.score, pairs, np.arange(len(pairs)) < len(split.test_targets))
+        assert found.findings == ()
