@@ -60,6 +60,7 @@ class Outcome(NamedTuple):
     spared: float = 0.0  # seconds of training saved by the cache
     block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where these are products
     best: Best | None = None  # the best targets of some sources, where that is quicker than scoring all pairs
+    fitted: Fitted | None = None  # the trained model, where our loop trained it
 
 
 Method = Callable[[Task], Outcome]
@@ -114,7 +115,7 @@ def trained(
         rows = torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
         return score_pairs(fitted.model, embeddings, messages, rows)
 
-    return Outcome(score, fitted.best_score, spared, best=best_of(fitted.model, embeddings))
+    return Outcome(score, fitted.best_score, spared, best=best_of(fitted.model, embeddings), fitted=fitted)
 
 
 def best_of(model: Model, embeddings: Tensor) -> Best | None:

@@ -46,6 +46,22 @@ METHODS = {
     "katz": Card("heuristic", "walk_sums:katz", "walks of all lengths, the longer the less"),
     "pagerank": Card("heuristic", "walk_sums:personalised_pagerank", "personalised PageRank, both ways"),
     "mlp": Card("no graph", "mlp:mlp", "no graph (MLP)"),
+    "distilled-logits": Card(
+        "distillation", "distillation:distilled_logits", "MLP that matches the probabilities of GraphSAGE"
+    ),
+    "distilled-representations": Card(
+        "distillation", "distillation:distilled_representations", "MLP that matches the embeddings of GraphSAGE"
+    ),
+    "llp": Card("distillation", "distillation:llp", "linkless link prediction: MLP that ranks as GraphSAGE does"),
+    "distilled-logits-from-yinyan": Card(
+        "distillation", "distillation:distilled_logits_from_yinyan", "MLP that matches the probabilities of YinYanGNN"
+    ),
+    "distilled-representations-from-yinyan": Card(
+        "distillation",
+        "distillation:distilled_representations_from_yinyan",
+        "MLP that matches the embeddings of YinYanGNN",
+    ),
+    "llp-from-yinyan": Card("distillation", "distillation:llp_from_yinyan", "MLP that ranks as YinYanGNN does"),
     "mf": Card("embedding", "factorisation:factorisation", "matrix factorisation: a vector for each node"),
     "node2vec": Card("embedding", "node2vec:node2vec", "skip-gram over biased random walks"),
     "transe": Card("knowledge graph", "knowledge:transe", "translation: h + r near t"),
