@@ -82,6 +82,9 @@ METHODS = {
     "gcn-negatives": Card("gnn", "gcn_negatives:gcn_negatives", "graph convolution over edges minus negatives"),
     "gae": Card("gnn", "gae:gae", "one linear propagation, Hadamard MLP (as in NCN's harness)"),
     "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),
+    "plnlp": Card("gnn", "plnlp:plnlp", "GraphSAGE with a pairwise loss (squared AUC surrogate)"),
+    "agdn": Card("gnn", "agdn:agdn", "diffusion over a graph attention, with attention over hops"),
+    "gidn": Card("gnn", "agdn:gidn", "the same with inception branches"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
 }
