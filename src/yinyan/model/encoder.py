@@ -114,6 +114,7 @@ class NodeNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, x: Tensor) -> Tensor:
+        """(n, size) rows with columns of mean 0 and variance 1, scaled and shifted."""
         return F.batch_norm(x, None, None, self.weight, self.bias, training=True)
 
 

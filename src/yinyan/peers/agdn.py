@@ -25,8 +25,8 @@ _SLOPE = 0.2  # of the leaky ReLU
 class Diffusion(nn.Module):
     """Σ_k θ_ik h_i(k) + y_i R + b over the hops k = 0..K (Sun et al.: Adaptive Graph Diffusion Networks, 2020).
 
-    H(0) = Y W and H(k) = A H(k-1), where A is the attention of a GAT over the neighbours of a node; h(k) are the rows of
-    H(k) at unit length plus an embedding of the hop; θ_i = e^β softmax_k LeakyReLU(u · h_i(0) + v · h_i(k)).
+    H(0) = Y W and H(k) = A H(k-1), where A is the attention of a GAT over the neighbours of a node; h(k) are the rows
+    of H(k) at unit length plus an embedding of the hop; θ_i = e^β softmax_k LeakyReLU(u · h_i(0) + v · h_i(k)).
     """
 
     def __init__(self, size: int, hops: int) -> None:
@@ -41,6 +41,7 @@ class Diffusion(nn.Module):
             nn.init.xavier_normal_(linear.weight, math.sqrt(2))
 
     def forward(self, y: Tensor, links: SparseMatrix) -> Tensor:
+        """(n, size) rows from (n, size) rows."""
         hops = self.diffused(y, links)
         return (self.shares(hops)[:, :, None] * hops).sum(1) + self.residual(y) + self.bias
 
@@ -72,6 +73,7 @@ class InceptionDiffusion(Diffusion):
         self.joint = nn.Linear(narrow * (hops + 1), size, bias=False)
 
     def forward(self, y: Tensor, links: SparseMatrix) -> Tensor:
+        """(n, size) rows from (n, size) rows."""
         hops = self.diffused(y, links)
         attended = (self.shares(hops)[:, :, None] * hops).sum(1)
         branches = [F.relu(branch(hops[:, k])) for k, branch in enumerate(self.branches)]
