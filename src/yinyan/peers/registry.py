@@ -85,6 +85,7 @@ METHODS = {
     "plnlp": Card("gnn", "plnlp:plnlp", "GraphSAGE with a pairwise loss (squared AUC surrogate)"),
     "agdn": Card("gnn", "agdn:agdn", "diffusion over a graph attention, with attention over hops"),
     "gidn": Card("gnn", "agdn:gidn", "the same with inception branches"),
+    "cflp": Card("gnn", "cflp:cflp", "graph convolution trained on counterfactual links too"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
 }
