@@ -42,8 +42,8 @@ class Diffusion(nn.Module):
 
     def forward(self, y: Tensor, links: SparseMatrix) -> Tensor:
         """(n, size) rows from (n, size) rows."""
-        hops = self.diffused(y, links)
-        return (self.shares(hops)[:, :, None] * hops).sum(1) + self.residual(y) + self.bias
+        total: Tensor = self.mixed(self.diffused(y, links)) + self.residual(y) + self.bias
+        return total
 
     def diffused(self, y: Tensor, links: SparseMatrix) -> Tensor:
         """(n, K + 1, size) h(0), …, h(K)."""
@@ -53,6 +53,10 @@ class Diffusion(nn.Module):
         for _ in range(self.hops):
             hops.append(_Product.apply(links, attention, hops[-1]))
         return F.normalize(torch.stack(hops, dim=1), dim=-1) + self.position
+
+    def mixed(self, hops: Tensor) -> Tensor:
+        """(n, size) sum over hops, weighted by θ."""
+        return (self.shares(hops)[:, :, None] * hops).sum(1)
 
     def shares(self, hops: Tensor) -> Tensor:
         """(n, K + 1) θ."""
@@ -72,12 +76,11 @@ class InceptionDiffusion(Diffusion):
         self.branches = nn.ModuleList(nn.Linear(size, narrow) for _ in range(hops + 1))
         self.joint = nn.Linear(narrow * (hops + 1), size, bias=False)
 
-    def forward(self, y: Tensor, links: SparseMatrix) -> Tensor:
-        """(n, size) rows from (n, size) rows."""
-        hops = self.diffused(y, links)
-        attended = (self.shares(hops)[:, :, None] * hops).sum(1)
+    def mixed(self, hops: Tensor) -> Tensor:
+        """(n, size) sum over hops and branches."""
         branches = [F.relu(branch(hops[:, k])) for k, branch in enumerate(self.branches)]
-        return attended + self.joint(torch.cat(branches, dim=1)) + self.residual(y) + self.bias
+        total: Tensor = super().mixed(hops) + self.joint(torch.cat(branches, dim=1))
+        return total
 
 
 class AGDN(Layered):

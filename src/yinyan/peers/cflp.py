@@ -238,8 +238,8 @@ class CounterfactualModel(Model):
         found = self.search(pairs)
         if not bool(found.exists.any()):
             return y.new_zeros(())
-        means = [_mean_rows(y[:, :-1], some) for some in (pairs, found.pairs[found.exists])]
-        return (F.mse_loss(*means) + 1e-6).sqrt()
+        factual, counterfactual = (_mean_rows(y[:, :-1], some) for some in (pairs, found.pairs[found.exists]))
+        return (F.mse_loss(factual, counterfactual) + 1e-6).sqrt()
 
 
 def _mean_rows(y: Tensor, pairs: Tensor) -> Tensor:
