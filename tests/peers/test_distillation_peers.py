@@ -172,6 +172,16 @@ def test_a_teacher_is_trained_and_sees_training_messages_only() -> None:
         distillation._teacher(task, method("cn"))
 
 
+def test_methods_differ_in_teacher_and_in_what_is_taught() -> None:
+    pytest.importorskip("torch_geometric")
+    split = split_of(communities())
+    task = Task(split, settings=small(training={"epochs": 1}), device="cpu")
+    plain = ("distilled-logits", "distilled-representations", "llp")
+    scores = [method(f"{name}{end}")(task).score(split.test_targets) for name in plain for end in ("", "-from-yinyan")]
+    for number, one in enumerate(scores):
+        assert not any(np.allclose(one, other) for other in scores[:number])
+
+
 def test_wrong_settings_are_refused() -> None:
     with pytest.raises(SettingsError, match=r"'walks' needs to be at least 1 \(got 0\)"):
         Teaching(walks=0)
