@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,8 +20,9 @@ from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 from yinyan.model.scoring import Model, Pairs
 from yinyan.model.tensors import feature_tensor, message_graph
-from yinyan.peers.contract import Outcome, Overrides, Task, trained
+from yinyan.peers.contract import Outcome, Overrides, Task, merged, trained
 from yinyan.peers.gnn import GCN
+from yinyan.peers.layered import suited
 from yinyan.randomness import dropout, uniform_nodes
 from yinyan.settings import DecoderSettings, EncoderSettings, Settings
 
@@ -304,9 +305,9 @@ def cflp(task: Task, *, how: Counterfactual | None = None) -> Outcome:
         decoder = TreatmentDecoder(settings.encoder.hidden_size, settings.decoder)
         return CounterfactualModel(encoder, decoder, NearestPairs(rows, groups, how.nearest), how)
 
-    own: dict[str, dict[str, Any]] = {
+    own: Overrides = {
         "encoder": {"num_steps": 3, "dropout": 0.3, "output_norm": False, "base_norm": True},
         "training": {"loss_negatives": 1},
     }
     fixed: Overrides = {"encoder": {"num_negatives": 0}}
-    return trained(task, build, own, fixed=fixed)
+    return trained(task, build, merged(suited(task.split.graph), own), fixed=fixed)

@@ -6,9 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from yinyan.peers.contract import Outcome, Overrides, Task, trained
+from yinyan.peers.contract import Outcome, Overrides, Task, merged, trained
 from yinyan.peers.gnn import SAGE
-from yinyan.peers.layered import Layered, builder
+from yinyan.peers.layered import Layered, builder, suited
 
 __all__ = ["PairwiseSAGE", "pairwise", "plnlp"]
 
@@ -38,4 +38,4 @@ def pairwise(task: Task, kind: type[Layered], rate: float, *, norm: bool = False
         "training": {"loss_negatives": 3},
     }
     fixed: Overrides = {"encoder": {"num_negatives": 0}, "training": {"loss": "auc"}}
-    return trained(task, builder(kind), own, fixed=fixed)
+    return trained(task, builder(kind), merged(suited(task.split.graph), own), fixed=fixed)
