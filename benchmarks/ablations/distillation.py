@@ -5,7 +5,7 @@ YINYAN_DATA=/data python benchmarks/ablations/distillation.py --data cora --seed
 Protocol clean, splits of seeds 100, 101, …; the suggested settings with sketches of 64. A step's links are hidden from
 teachers too. The student's loss is the paper's, with labels that are to `--weight` the mean teacher's probability. One
 teacher makes it self-distillation. A figure is Hits@10% plus AUC on validation links, as in hyperparameters.py; test
-links are never scored.
+links are never scored. The MLP students of the literature are peers: src/yinyan/peers/distillation.py.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from yinyan.model.fitted import Fitted, build_model
 from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import Model, Pairs
 from yinyan.model.tensors import feature_tensor
+from yinyan.peers.distillation import Teacher
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training.defaults import ground
@@ -61,12 +62,11 @@ class Student(Model):
         """Cross-entropy of links, and of non-links, each with labels between 0 or 1 and what the teachers say."""
         teachers, weight, features = self.taught
         with torch.no_grad():
-            rows = [teacher.encoder(features, messages, hidden=hidden) for teacher in teachers]
+            said = [Teacher(t.encoder(features, messages, hidden=hidden), t.decoder) for t in teachers]
         total = pairs.rows.new_zeros(())
         for some, label in ((pairs.links, 1.0), (pairs.non_links, 0.0)):
-            with torch.no_grad():
-                said = [teacher.decoder.of_pairs(y, some) for teacher, y in zip(teachers, rows, strict=True)]
-                labels = torch.stack(said).mean(0).sigmoid().mul_(weight).add_((1 - weight) * label)
+            wanted = torch.stack([teacher.logits(some) for teacher in said]).mean(0)
+            labels = wanted.sigmoid().mul_(weight).add_((1 - weight) * label)
             logits = self.logits(pairs.rows, some, messages, hidden=hidden, drops=drops)
             total = total + F.binary_cross_entropy_with_logits(logits, labels)
         return total

@@ -19,7 +19,7 @@ from yinyan.model.sketches import Sketches
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
 
-__all__ = ["BaseModel", "Encoder", "EncoderInput", "NodeEncoder"]
+__all__ = ["BaseModel", "Encoder", "EncoderInput", "NodeEncoder", "NodeNorm"]
 
 _ORTHOGONAL_UP_TO = 200_000  # rows: beyond, a QR factorisation costs more than it brings
 
@@ -51,7 +51,7 @@ class BaseModel(nn.Module):
             self.table_weight = _weight(blocks, settings.embedding_size, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.rest = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(settings.num_layers - 1))
-        self.norms = nn.ModuleList(_NodeNorm(hidden) for _ in self.rest) if settings.base_norm else None
+        self.norms = nn.ModuleList(NodeNorm(hidden) for _ in self.rest) if settings.base_norm else None
 
     def forward(
         self,
@@ -105,7 +105,7 @@ class BaseModel(nn.Module):
         return x
 
 
-class _NodeNorm(nn.Module):
+class NodeNorm(nn.Module):
     """Batch normalisation where the batch is the whole graph, in training as in use: no running averages."""
 
     def __init__(self, size: int) -> None:
@@ -114,6 +114,7 @@ class _NodeNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(size))
 
     def forward(self, x: Tensor) -> Tensor:
+        """(n, size) rows with columns of mean 0 and variance 1, scaled and shifted."""
         return F.batch_norm(x, None, None, self.weight, self.bias, training=True)
 
 

@@ -67,6 +67,7 @@ class Outcome(NamedTuple):
     spared: float = 0.0  # seconds of training saved by the cache
     block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where that is quicker
     best: Best | None = None  # the best targets of some sources, where that is quicker than scoring all pairs
+    fitted: Fitted | None = None  # the trained model, where our loop trained it
 
 
 Method = Callable[[Task], Outcome]
@@ -132,8 +133,8 @@ def trained(
 
     block = blocks_of(fitted.model, embeddings)
     if reranker is not None and block is not None:
-        return Outcome(score, fitted.best_score, spared, _reranked_blocks(split, block, reranker))
-    return Outcome(score, fitted.best_score, spared, block, best_of(fitted.model, embeddings))
+        return Outcome(score, fitted.best_score, spared, _reranked_blocks(split, block, reranker), fitted=fitted)
+    return Outcome(score, fitted.best_score, spared, block, best_of(fitted.model, embeddings), fitted)
 
 
 def best_of(model: Model, embeddings: Tensor) -> Best | None:

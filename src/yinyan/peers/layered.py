@@ -19,7 +19,7 @@ from yinyan.peers.contract import Outcome, Task, merged, trained
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings, Settings
 
-__all__ = ["Layered", "builder", "geometric", "layered"]
+__all__ = ["Layered", "builder", "geometric", "layered", "suited"]
 
 
 class Layered(NodeEncoder):
@@ -65,14 +65,19 @@ class Layered(NodeEncoder):
 
 
 def layered(task: Task, kind: type[Layered], own: Mapping[str, Any], fixed: Mapping[str, Any]) -> Outcome:
-    """Train an encoder of this kind, with these settings of the encoder.
+    """Train an encoder of this kind, with these settings of the encoder."""
+    return trained(task, builder(kind), merged(suited(task.split.graph), {"encoder": own}), fixed={"encoder": fixed})
 
-    Where nodes have features, dropout and decay are weaker than ours, which would underfit: chosen on validation links
-    of Cora for the GCN, and kept for all. Without features, nodes have vectors of their own and need ours.
+
+def suited(graph: Graph) -> dict[str, dict[str, Any]]:
+    """Settings of a graph neural network that reads features.
+
+    Dropout and decay are weaker than ours, which would underfit: chosen on validation links of Cora for the GCN, and
+    kept for all. Without features, nodes have vectors of their own and need ours.
     """
-    weaker: dict[str, dict[str, Any]] = {"encoder": {"dropout": 0.3}, "training": {"weight_decay": 0.05}}
-    suited = {} if task.split.graph.features is None else weaker
-    return trained(task, builder(kind), merged(suited, {"encoder": own}), fixed={"encoder": fixed})
+    if graph.features is None:
+        return {}
+    return {"encoder": {"dropout": 0.3}, "training": {"weight_decay": 0.05}}
 
 
 def builder(kind: Callable[[EncoderSettings, int, int], NodeEncoder]) -> Callable[[Settings, Graph], Model]:

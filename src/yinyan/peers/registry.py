@@ -49,6 +49,22 @@ METHODS = {
     "pagerank": Card("heuristic", "walk_sums:personalised_pagerank", "personalised PageRank, both ways"),
     "boosted": Card("trees", "boosted:boosted", "gradient-boosted trees over six heuristics"),
     "mlp": Card("no graph", "mlp:mlp", "no graph (MLP)"),
+    "distilled-logits": Card(
+        "distillation", "distillation:distilled_logits", "MLP that matches the probabilities of GraphSAGE"
+    ),
+    "distilled-representations": Card(
+        "distillation", "distillation:distilled_representations", "MLP that matches the embeddings of GraphSAGE"
+    ),
+    "llp": Card("distillation", "distillation:llp", "linkless link prediction: MLP that ranks as GraphSAGE does"),
+    "distilled-logits-from-yinyan": Card(
+        "distillation", "distillation:distilled_logits_from_yinyan", "MLP that matches the probabilities of YinYanGNN"
+    ),
+    "distilled-representations-from-yinyan": Card(
+        "distillation",
+        "distillation:distilled_representations_from_yinyan",
+        "MLP that matches the embeddings of YinYanGNN",
+    ),
+    "llp-from-yinyan": Card("distillation", "distillation:llp_from_yinyan", "MLP that ranks as YinYanGNN does"),
     "mf": Card("embedding", "factorisation:factorisation", "matrix factorisation: a vector for each node"),
     "node2vec": Card("embedding", "node2vec:node2vec", "skip-gram over biased random walks"),
     "transe": Card("knowledge graph", "knowledge:transe", "translation: h + r near t"),
@@ -69,6 +85,10 @@ METHODS = {
     "gcn-negatives": Card("gnn", "gcn_negatives:gcn_negatives", "graph convolution over edges minus negatives"),
     "gae": Card("gnn", "gae:gae", "one linear propagation, Hadamard MLP (as in NCN's harness)"),
     "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),
+    "plnlp": Card("gnn", "plnlp:plnlp", "GraphSAGE with a pairwise loss (squared AUC surrogate)"),
+    "agdn": Card("gnn", "agdn:agdn", "diffusion over a graph attention, with attention over hops"),
+    "gidn": Card("gnn", "agdn:gidn", "the same with inception branches"),
+    "cflp": Card("gnn", "cflp:cflp", "graph convolution trained on counterfactual links too"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["WalkGraph", "walk"]
+__all__ = ["WalkGraph", "nearby", "walk"]
 
 Rows = NDArray[np.int64]
 
@@ -77,6 +77,18 @@ def walk(graph: WalkGraph, starts: Rows, length: int, p: float, q: float, rng: n
                 break
             bias = np.where(proposed == before, 1 / p, np.where(graph.linked(before, proposed), 1.0, 1 / q))
             waiting = waiting[rng.random(waiting.size) * largest >= bias]
+    return nodes
+
+
+def nearby(graph: WalkGraph, starts: Rows, hops: int, rng: np.random.Generator) -> Rows:
+    """(walks, hops) nodes after each of `starts` on a plain walk; a node without links stays where it is."""
+    nodes = np.empty((starts.size, hops), dtype=np.int64)
+    here, linked = starts, graph.degrees > 0
+    for place in range(hops):
+        here = here.copy()
+        moves = linked[here]
+        here[moves] = graph.step(here[moves], rng)
+        nodes[:, place] = here
     return nodes
 
 
