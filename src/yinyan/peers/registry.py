@@ -68,6 +68,7 @@ METHODS = {
     "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
+    "seal": Card("edge-wise", "seal:seal", "a graph network over the enclosing subgraph of each pair"),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
