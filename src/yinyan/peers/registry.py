@@ -69,6 +69,7 @@ METHODS = {
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
     "seal": Card("edge-wise", "seal:seal", "a graph network over the enclosing subgraph of each pair"),
+    "neo-gnn": Card("edge-wise", "neo_gnn:neo_gnn", "graph convolution and weighted overlap of neighbourhoods"),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
