@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from edge_wise_contract import EdgeWiseContract
 from hypothesis import given, settings
 from layered_contract import HIDDEN, LINKS
-from peer_contract import PeerContract
 from peer_graphs import EVERY_PAIR, NODES, masked_graphs
 from torch import Tensor
 
@@ -21,7 +21,7 @@ SIZE = 3
 NOTHING = torch.empty(NODES, 0)
 
 
-class TestNBFNet(PeerContract):
+class TestNBFNet(EdgeWiseContract):
     name = "nbfnet"
     epochs = 4
 

@@ -8,9 +8,10 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
+from edge_wise_contract import EdgeWiseContract
 from hypothesis import given
 from layered_contract import HIDDEN, LINKS
-from peer_contract import PeerContract, communities, small, split_of
+from peer_contract import communities, small, split_of
 from peer_graphs import EVERY_PAIR, NODES, masked_graphs, plain_graph, subgraph_by_hand
 from torch import Tensor
 
@@ -24,7 +25,7 @@ from yinyan.settings import Settings
 KEPT = 10
 
 
-class TestSEAL(PeerContract):
+class TestSEAL(EdgeWiseContract):
     name = "seal"
     epochs = 3
 
