@@ -5,17 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 from hypothesis import given
-from hypothesis import strategies as st
 from layered_contract import HIDDEN, LINKS
 from peer_contract import PeerContract, small
+from peer_graphs import NODES, masked_graphs
 from torch import Tensor, nn
 
 from yinyan.model.encoder import Encoder
 from yinyan.model.messages import MessageGraph
 from yinyan.peers.ncn import NeighbourDecoder, NeighbourModel, common_neighbours, lone_neighbours
 from yinyan.settings import Settings
-
-NODES = 9
 
 
 class TestNCN(PeerContract):
@@ -34,16 +32,6 @@ def around(links: Tensor, hidden: Tensor | None) -> list[set[int]]:
         found[a].add(b)
         found[b].add(a)
     return found
-
-
-@st.composite
-def masked_graphs(draw: st.DrawFn) -> tuple[Tensor, Tensor | None]:
-    """A few links or none, some of them hidden; the last node is always alone."""
-    node = st.integers(0, NODES - 2)
-    pairs = draw(st.sets(st.tuples(node, node).filter(lambda p: p[0] < p[1]), max_size=20))
-    links = torch.tensor(sorted(pairs), dtype=torch.long).reshape(-1, 2)
-    masks = st.lists(st.booleans(), min_size=len(links), max_size=len(links))
-    return links, draw(st.none() | masks.map(lambda mask: torch.tensor(mask, dtype=torch.bool)))
 
 
 @given(graph=masked_graphs())

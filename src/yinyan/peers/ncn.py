@@ -15,6 +15,7 @@ from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
+from yinyan.peers.enclosing import visible_neighbours
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings, Settings
 
@@ -118,7 +119,7 @@ def common_neighbours(messages: MessageGraph, pairs: Tensor, hidden: Tensor | No
     less = degrees[:, 0] <= degrees[:, 1]
     from_end = torch.where(less, pairs[:, 0], pairs[:, 1])
     other = torch.where(less, pairs[:, 1], pairs[:, 0])
-    row, node = _neighbours(messages, from_end, hidden)
+    row, node = visible_neighbours(messages, from_end, hidden)
     shared = messages.known.contains(torch.stack([other[row], node], dim=1), hidden)
     return Around(row[shared], node[shared], messages.weights.new_ones(int(shared.sum())))
 
@@ -127,26 +128,13 @@ def lone_neighbours(messages: MessageGraph, pairs: Tensor, hidden: Tensor | None
     """(a,) each: the pair's row, a neighbour of one of its ends only, and the end that it is not linked to."""
     rows, nodes, others = [], [], []
     for this, that in ((0, 1), (1, 0)):
-        row, node = _neighbours(messages, pairs[:, this], hidden)
+        row, node = visible_neighbours(messages, pairs[:, this], hidden)
         other = pairs[row, that]
         alone = (node != other) & ~messages.known.contains(torch.stack([other, node], dim=1), hidden)
         rows.append(row[alone])
         nodes.append(node[alone])
         others.append(other[alone])
     return torch.cat(rows), torch.cat(nodes), torch.cat(others)
-
-
-def _neighbours(messages: MessageGraph, nodes: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
-    """For each of (b,) nodes its visible neighbours: (a,) the place in `nodes`, (a,) the neighbour."""
-    structure = messages.structure
-    start, counts = structure.indptr[nodes], structure.indptr.diff()[nodes]
-    row = torch.repeat_interleave(counts)
-    first = counts.cumsum(0) - counts
-    slot = start[row] + torch.arange(len(row), device=row.device) - first[row]
-    if hidden is not None:
-        seen = ~hidden[structure.pair_of_slot[slot]]
-        row, slot = row[seen], slot[seen]
-    return row, structure.columns[slot].long()
 
 
 def _build(settings: Settings, graph: Graph, *, complete: bool) -> Model:

@@ -91,6 +91,9 @@ METHODS = {
     "cflp": Card("gnn", "cflp:cflp", "graph convolution trained on counterfactual links too"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
+    "seal": Card("edge-wise", "seal:seal", "a graph network over the enclosing subgraph of each pair"),
+    "neo-gnn": Card("edge-wise", "neo_gnn:neo_gnn", "graph convolution and weighted overlap of neighbourhoods"),
+    "nbfnet": Card("edge-wise", "nbfnet:nbfnet", "neural Bellman-Ford passes from both ends of each pair"),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
