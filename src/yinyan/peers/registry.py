@@ -68,6 +68,16 @@ METHODS = {
     "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
+    "ocn": Card("edge-wise", "ocn:ocn", "common neighbours of two orders, normalised over the graph, orthogonal"),
+    "ocnp": Card("edge-wise", "ocn:ocnp", "the same without orthogonalisation: a constant polynomial, as published"),
+    "ocn-as-published": Card(
+        "edge-wise", "ocn:ocn_as_published", "OCN normalised over the batch, which reveals the label: no fair figure"
+    ),
+    "ocnp-as-published": Card(
+        "edge-wise", "ocn:ocnp_as_published", "OCNP normalised over the batch, which reveals the label: no fair figure"
+    ),
+    "surel": Card("edge-wise", "surel:surel", "random walks of both ends, joined by landing counts, read by an LSTM"),
+    "surel+": Card("edge-wise", "surel:surel_plus", "the same with sets of nodes instead of walks, read by attention"),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
