@@ -78,6 +78,10 @@ METHODS = {
     ),
     "surel": Card("edge-wise", "surel:surel", "random walks of both ends, joined by landing counts, read by an LSTM"),
     "surel+": Card("edge-wise", "surel:surel_plus", "the same with sets of nodes instead of walks, read by attention"),
+    "gdgnn": Card("edge-wise", "gdgnn:gdgnn", "graph convolution, sums over neighbours on shortest paths (vertical)"),
+    "gdgnn-horizontal": Card(
+        "edge-wise", "gdgnn:gdgnn_horizontal", "graph convolution, sums along one shortest path of three edges at most"
+    ),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
