@@ -19,7 +19,10 @@ from yinyan.peers.enclosing import visible_neighbours
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings, Settings
 
-__all__ = ["Around", "NeighbourDecoder", "NeighbourModel", "common_neighbours", "lone_neighbours", "ncn", "ncnc"]
+__all__ = [
+    *("Around", "NeighbourDecoder", "NeighbourModel"),
+    *("common_neighbours", "lone_neighbours", "ncn", "ncnc", "sums_around"),
+]
 
 _OWN = {"decoder": {"norm": True, "dropout": 0.1}}
 
@@ -104,12 +107,15 @@ class NeighbourModel(Model):
 
     def _score(self, y: Tensor, pairs: Tensor, around: Around, drops: torch.Generator | None) -> Tensor:
         ends = y.index_select(0, pairs.reshape(-1)).view(-1, 2, y.shape[1])
-        order = torch.argsort(around.row, stable=True)
-        counts = torch.bincount(around.row, minlength=len(pairs))
-        chosen = SparseMatrix.from_csr(
-            F.pad(counts.cumsum(0), (1, 0)), around.node[order], around.chance[order], len(y)
-        )
-        return self.neighbour_decoder.combined(ends[:, 0] * ends[:, 1], chosen.product(y), drops)
+        return self.neighbour_decoder.combined(ends[:, 0] * ends[:, 1], sums_around(y, around, len(pairs)), drops)
+
+
+def sums_around(y: Tensor, around: Around, num_pairs: int) -> Tensor:
+    """(num_pairs, d) sums of rows of y over the nodes around each pair, by their chances."""
+    order = torch.argsort(around.row, stable=True)
+    counts = torch.bincount(around.row, minlength=num_pairs)
+    chosen = SparseMatrix.from_csr(F.pad(counts.cumsum(0), (1, 0)), around.node[order], around.chance[order], len(y))
+    return chosen.product(y)
 
 
 def common_neighbours(messages: MessageGraph, pairs: Tensor, hidden: Tensor | None) -> Around:

@@ -94,6 +94,20 @@ METHODS = {
     "seal": Card("edge-wise", "seal:seal", "a graph network over the enclosing subgraph of each pair"),
     "neo-gnn": Card("edge-wise", "neo_gnn:neo_gnn", "graph convolution and weighted overlap of neighbourhoods"),
     "nbfnet": Card("edge-wise", "nbfnet:nbfnet", "neural Bellman-Ford passes from both ends of each pair"),
+    "ocn": Card("edge-wise", "ocn:ocn", "common neighbours of two orders, normalised over the graph, orthogonal"),
+    "ocnp": Card("edge-wise", "ocn:ocnp", "the same without orthogonalisation: a constant polynomial, as published"),
+    "ocn-as-published": Card(
+        "edge-wise", "ocn:ocn_as_published", "OCN normalised over the batch, which reveals the label: no fair figure"
+    ),
+    "ocnp-as-published": Card(
+        "edge-wise", "ocn:ocnp_as_published", "OCNP normalised over the batch, which reveals the label: no fair figure"
+    ),
+    "surel": Card("edge-wise", "surel:surel", "random walks of both ends, joined by landing counts, read by an LSTM"),
+    "surel+": Card("edge-wise", "surel:surel_plus", "the same with sets of nodes instead of walks, read by attention"),
+    "gdgnn": Card("edge-wise", "gdgnn:gdgnn", "graph convolution, sums over neighbours on shortest paths (vertical)"),
+    "gdgnn-horizontal": Card(
+        "edge-wise", "gdgnn:gdgnn_horizontal", "graph convolution, sums along one shortest path of three edges at most"
+    ),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
