@@ -18,7 +18,10 @@ from yinyan.peers.contract import Outcome, Task, trained
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings, Settings
 
-__all__ = ["Around", "NeighbourDecoder", "NeighbourModel", "common_neighbours", "lone_neighbours", "ncn", "ncnc"]
+__all__ = [
+    *("Around", "NeighbourDecoder", "NeighbourModel"),
+    *("common_neighbours", "lone_neighbours", "ncn", "ncnc", "visible_neighbours"),
+]
 
 _OWN = {"decoder": {"norm": True, "dropout": 0.1}}
 
@@ -118,7 +121,7 @@ def common_neighbours(messages: MessageGraph, pairs: Tensor, hidden: Tensor | No
     less = degrees[:, 0] <= degrees[:, 1]
     from_end = torch.where(less, pairs[:, 0], pairs[:, 1])
     other = torch.where(less, pairs[:, 1], pairs[:, 0])
-    row, node = _neighbours(messages, from_end, hidden)
+    row, node = visible_neighbours(messages, from_end, hidden)
     shared = messages.known.contains(torch.stack([other[row], node], dim=1), hidden)
     return Around(row[shared], node[shared], messages.weights.new_ones(int(shared.sum())))
 
@@ -127,7 +130,7 @@ def lone_neighbours(messages: MessageGraph, pairs: Tensor, hidden: Tensor | None
     """(a,) each: the pair's row, a neighbour of one of its ends only, and the end that it is not linked to."""
     rows, nodes, others = [], [], []
     for this, that in ((0, 1), (1, 0)):
-        row, node = _neighbours(messages, pairs[:, this], hidden)
+        row, node = visible_neighbours(messages, pairs[:, this], hidden)
         other = pairs[row, that]
         alone = (node != other) & ~messages.known.contains(torch.stack([other, node], dim=1), hidden)
         rows.append(row[alone])
@@ -136,7 +139,7 @@ def lone_neighbours(messages: MessageGraph, pairs: Tensor, hidden: Tensor | None
     return torch.cat(rows), torch.cat(nodes), torch.cat(others)
 
 
-def _neighbours(messages: MessageGraph, nodes: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
+def visible_neighbours(messages: MessageGraph, nodes: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor]:
     """For each of (b,) nodes its visible neighbours: (a,) the place in `nodes`, (a,) the neighbour."""
     structure = messages.structure
     start, counts = structure.indptr[nodes], structure.indptr.diff()[nodes]

@@ -68,6 +68,8 @@ METHODS = {
     "optimised-gae": Card("gnn", "gae:optimised_gae", "linear propagation, deep residual Hadamard MLP"),
     "ncn": Card("edge-wise", "ncn:ncn", "our encoder, sums over common neighbours in the decoder"),
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
+    "buddy": Card("edge-wise", "elph:buddy", "one linear propagation, precomputed sketches of neighbourhoods"),
+    "elph": Card("edge-wise", "elph:elph", "graph convolution, sketches of neighbourhoods made in the same pass"),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")
