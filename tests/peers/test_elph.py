@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from layered_contract import HIDDEN, LINKS
-from peer_contract import PeerContract, communities, small, split_of
+from peer_contract import PeerContract, communities, random_graph, small, split_of
 from torch import Tensor
 
 from yinyan.errors import SettingsError
@@ -47,12 +47,6 @@ def test_steps_that_cannot_be_sketched_are_refused(name: str, steps: int) -> Non
 
 
 # -- sketches
-
-
-def random_graph(nodes: int, edges: int, seed: int = 0) -> Tensor:
-    """Distinct pairs without self pairs."""
-    every = torch.combinations(torch.arange(nodes))
-    return every[torch.randperm(len(every), generator=torch.Generator().manual_seed(seed))[:edges]]
 
 
 def distances(links: Tensor, nodes: int) -> Tensor:

@@ -17,6 +17,7 @@ from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import Model, Pairs
 from yinyan.peers.contract import Outcome, Task, trained
 from yinyan.peers.gae import LinearPropagation
+from yinyan.peers.per_graph import PerGraph
 from yinyan.peers.set_sketches import Balls, distance_counts
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings, EncoderSettings, Settings
@@ -28,7 +29,6 @@ _OWN = {
     "decoder": {"norm": True, "dropout": 0.5},
 }
 _MOMENTUM = 0.1  # of the running mean and variance of counts
-_GRAPHS = 2  # whose sketches are kept: those of training and of validation
 
 
 def buddy(task: Task) -> Outcome:
@@ -54,7 +54,7 @@ def elph(task: Task) -> Outcome:
 
 
 class Convolutions(NodeEncoder):
-    """y ← Ã (y W + b) for K layers from the features, with dropout in between; the first W and b are the base model's.
+    """y ← Ã (y W + b) for K layers from the features, with dropout behind each; the first W and b are the base model's.
 
     Ã = (D + I)^-1/2 (A + I) (D + I)^-1/2 over the edges that are not hidden.
     """
@@ -71,11 +71,14 @@ class Convolutions(NodeEncoder):
         """(n, hidden) embeddings."""
         x = self.base(given.features, None, given.drops)
         links, loop = given.messages.adjacency(given.hidden)
-        x = links.product(x) + loop * x
-        for layer in self.layers:
-            x = layer(dropout(x, self.settings.dropout, given.drops))
-            x = links.product(x) + loop * x
-        return dropout(self.norm(x), self.settings.dropout, given.drops)
+        for number in range(self.settings.num_steps):
+            x = self.layers[number - 1](x) if number else x
+            x = self.after(number, links.product(x) + loop * x, given.drops)
+        return self.norm(x)  # type: ignore[no-any-return]
+
+    def after(self, number: int, x: Tensor, drops: torch.Generator | None) -> Tensor:
+        """What becomes of the output of a layer."""
+        return dropout(x, self.settings.dropout, drops)
 
 
 class CountDecoder(Decoder):
@@ -129,7 +132,7 @@ class CountModel(Model):
         self.count_decoder = decoder
         self.steps = steps
         self.precomputed = precomputed
-        self._kept: list[tuple[MessageGraph, Balls]] = []
+        self._sketches = PerGraph(lambda messages: Balls.of(messages, steps))
 
     def logits(
         self,
@@ -152,14 +155,6 @@ class CountModel(Model):
             return distance_counts(self._sketches(messages), pairs, without_edges_of=messages)
         balls = self._sketches(messages) if hidden is None else Balls.of(messages, self.steps, hidden)
         return distance_counts(balls, pairs)
-
-    def _sketches(self, messages: MessageGraph) -> Balls:
-        """Of the whole graph, made once."""
-        for graph, balls in self._kept:
-            if graph is messages:
-                return balls
-        self._kept = [(messages, Balls.of(messages, self.steps)), *self._kept[: _GRAPHS - 1]]
-        return self._kept[0][1]
 
     def loss(
         self,

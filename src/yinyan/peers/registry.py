@@ -70,6 +70,7 @@ METHODS = {
     "ncnc": Card("edge-wise", "ncn:ncnc", "the same with completed common neighbours"),
     "buddy": Card("edge-wise", "elph:buddy", "one linear propagation, precomputed sketches of neighbourhoods"),
     "elph": Card("edge-wise", "elph:elph", "graph convolution, sketches of neighbourhoods made in the same pass"),
+    "lpformer": Card("edge-wise", "lpformer:lpformer", "graph convolution, attention to nodes chosen by PageRank"),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")

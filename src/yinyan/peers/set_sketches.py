@@ -109,14 +109,15 @@ def cardinality(sketches: Tensor) -> Tensor:
 def _cardinality(registers: Tensor) -> Tensor:
     empty = (registers == 1).sum(1)
     sums = registers.sum(1) - empty
-    return REGISTERS**2 / (2 * math.log(2)) / (_SIGMA.to(registers.device)[empty] + sums)
+    sizes: Tensor = REGISTERS**2 / (2 * math.log(2)) / (_SIGMA.to(registers.device)[empty] + sums)
+    return sizes
 
 
 def _sigma(share: float) -> float:
     """Ertl's σ(x) = x + Σ_{k ≥ 1} x^(2^k) 2^(k-1), infinite at 1."""
     if share == 1:
         return math.inf
-    return share + sum(share ** (2**k) * 2 ** (k - 1) for k in range(1, 20))
+    return share + math.fsum(share ** (2**k) * 2.0 ** (k - 1) for k in range(1, 20))
 
 
 _SIGMA = torch.tensor([REGISTERS * _sigma(empty / REGISTERS) for empty in range(REGISTERS + 1)])

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.model.operators import csr_product
 from yinyan.peers.neighbours import DistinctPairs, Neighbours, distinct_pairs, neighbours_of, source_blocks
 
-__all__ = ["katz", "personalised_pagerank", "spectral_radius"]
+__all__ = ["SparseRows", "katz", "pagerank_rows", "personalised_pagerank", "spectral_radius"]
 
 Pairs = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -73,6 +75,41 @@ def personalised_pagerank(message_graph: Graph, pairs: Pairs, *, restart: float 
     return np.asarray(scores[distinct.inverse])
 
 
+class SparseRows(NamedTuple):
+    """A matrix of which small entries are left out, in compressed rows with ascending columns."""
+
+    indptr: NDArray[np.int64]  # (n + 1,)
+    columns: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
+def pagerank_rows(around: Neighbours, *, restart: float = 0.15, least: float = 1e-4) -> SparseRows:
+    """PPR_i(j) of all nodes, to about 1e-6, wherever it is `least` or more; of i itself and its neighbours always."""
+    size, rows = around.degrees.size, around.rows()
+    degrees = np.maximum(around.degrees, 1).astype(np.float32)
+    values = (1 - restart) / np.sqrt(degrees[rows] * degrees[around.columns])
+    places, ends = (torch.from_numpy(part.astype(np.int32)) for part in (around.indptr, around.columns))
+    links = places, ends, torch.from_numpy(values)
+    steps = math.ceil(_chebyshev_steps(1 - restart, 1e-7))
+    counts, columns, found = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    most = max(1, _BLOCK // max(1, size))
+    for first in range(0, size, most):
+        sources = np.arange(first, min(first + most, size))
+        start = torch.eye(size, sources.size).roll(first, 0)
+        walks = start + _iterated(links, start, steps, 1 - restart)
+        scores = walks.numpy().T * (restart * np.sqrt(degrees / degrees[sources, None]))
+        alone = np.flatnonzero(around.degrees[sources] == 0)
+        scores[alone, sources[alone]] = 1.0  # such a node keeps its walker
+        kept = scores >= least
+        kept[np.arange(sources.size), sources] = True
+        near = slice(around.indptr[first], around.indptr[first + sources.size])
+        kept[rows[near] - first, around.columns[near]] = True
+        counts.append(kept.sum(1))
+        columns.append(np.nonzero(kept)[1])
+        found.append(scores[kept])
+    return SparseRows(np.cumsum(np.concatenate(counts)), np.concatenate(columns), np.concatenate(found))
+
+
 def spectral_radius(around: Neighbours) -> float:
     """ρ(A), the largest eigenvalue, by Lanczos from the degrees: 0 without links."""
     indptr, columns = torch.from_numpy(around.indptr), torch.from_numpy(around.columns)
@@ -109,13 +146,18 @@ def _walk_sums(
         return np.zeros(distinct.first.size)
     if error is None:  # no entry of M^l exceeds rate^l, so that walks of more than L steps add rate^(L+1) / (1 - rate)
         steps = math.log(_TOLERANCE * float(values.min()) ** 2 * (1 - rate)) / math.log(rate)
-    else:  # Chebyshev's polynomials leave 2 r^L of the solution, whose norm is rate / (1 - rate) at most
-        steps = math.log(error * (1 - rate) / (2 * rate)) / math.log(rate / (1 + math.sqrt(1 - rate**2)))
+    else:
+        steps = _chebyshev_steps(rate, error)
     sources = np.unique(distinct.first).size
     iterating = float(sources) * around.columns.size * steps * _SPARSE
     if around.dense_fits and float(around.degrees.size) ** 3 * _INVERSE < iterating:
         return _by_inverse(around, values, distinct)
     return _by_steps(around, values, math.ceil(steps), distinct, 0.0 if error is None else rate)
+
+
+def _chebyshev_steps(rate: float, error: float) -> float:
+    """Chebyshev's polynomials leave 2 r^L of the solution, whose norm is rate / (1 - rate) at most."""
+    return math.log(error * (1 - rate) / (2 * rate)) / math.log(rate / (1 + math.sqrt(1 - rate**2)))
 
 
 def _by_inverse(around: Neighbours, values: Scores, distinct: DistinctPairs) -> Scores:
@@ -131,23 +173,28 @@ def _by_inverse(around: Neighbours, values: Scores, distinct: DistinctPairs) -> 
 
 
 def _by_steps(around: Neighbours, values: Scores, steps: int, distinct: DistinctPairs, rate: float) -> Scores:
-    """Chebyshev's iteration x ← ω (M (x + e_s) - x') + x' from x = 0 for some sources s at a time, x' the x before.
-
-    With rate 0 it adds up walks, ω being 1: nothing cancels here either. Then it goes on after `steps` until no entry
-    grows by more than a share of itself, not to call a distant node unreachable.
-    """
-    indptr, columns = torch.from_numpy(around.indptr), torch.from_numpy(around.columns)
-    entries = torch.from_numpy(values)
+    """The sums for some sources at a time."""
+    links = torch.from_numpy(around.indptr), torch.from_numpy(around.columns), torch.from_numpy(values)
     scores = np.empty(distinct.first.size)
     for block, sources, column in source_blocks(distinct, _BLOCK // around.degrees.size):
         start = torch.zeros(around.degrees.size, sources.size, dtype=torch.float64)
         start[torch.from_numpy(sources), torch.arange(sources.size)] = 1.0
-        before, found, omega = start, torch.zeros_like(start), 1.0
-        for step in itertools.count(1):
-            walked = csr_product(indptr, columns, entries, found + start)
-            before, found = found, walked if omega == 1.0 else omega * (walked - before) + before
-            omega = 1 / (1 - rate**2 / 2) if step == 1 else 1 / (1 - rate**2 * omega / 4)
-            if step >= steps and (rate or bool((found - before <= _TOLERANCE * found).all())):
-                break
-        scores[block] = found.clamp_(min=0.0).numpy()[distinct.second[block], column]
+        found = _iterated(links, start, steps, rate)
+        scores[block] = found.numpy()[distinct.second[block], column]
     return scores
+
+
+def _iterated(links: tuple[Tensor, Tensor, Tensor], start: Tensor, steps: int, rate: float) -> Tensor:
+    """Chebyshev's iteration x ← ω (M (x + e_s) - x') + x' from x = 0 for sources s in columns, x' the x before.
+
+    With rate 0 it adds up walks, ω being 1: nothing cancels here either. Then it goes on after `steps` until no entry
+    grows by more than a share of itself, not to call a distant node unreachable.
+    """
+    before, found, omega = start, torch.zeros_like(start), 1.0
+    for step in itertools.count(1):
+        walked = csr_product(*links, found + start)
+        before, found = found, walked if omega == 1.0 else omega * (walked - before) + before
+        omega = 1 / (1 - rate**2 / 2) if step == 1 else 1 / (1 - rate**2 * omega / 4)
+        if step >= steps and (rate or bool((found - before <= _TOLERANCE * found).all())):
+            break
+    return found.clamp_(min=0.0)
