@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from contracts import TINY, planted_graph
 from yinyan.errors import SettingsError
@@ -52,6 +54,12 @@ def bipartite() -> Graph:
     chosen = rng.random(users.size) < np.where(users % 2 == items % 2, 0.35, 0.03)
     links = np.stack([users, items + 40], axis=1)[chosen]
     return Graph.from_arrays(links, num_nodes=NUM_NODES, sides=np.repeat([0, 1], 40))
+
+
+def random_graph(nodes: int, edges: int, seed: int = 0) -> Tensor:
+    """(edges, 2) distinct pairs."""
+    every = torch.combinations(torch.arange(nodes))
+    return every[torch.randperm(len(every), generator=torch.Generator().manual_seed(seed))[:edges]]
 
 
 def split_of(graph: Graph) -> Split:

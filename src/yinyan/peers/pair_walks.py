@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from yinyan.model.messages import MessageGraph
-from yinyan.peers.ncn import visible_neighbours
+from yinyan.peers.enclosing import visible_neighbours
 
 __all__ = ["Reach", "ThreeSteps", "three_steps", "two_step_reach"]
 

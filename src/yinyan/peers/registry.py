@@ -108,6 +108,9 @@ METHODS = {
     "gdgnn-horizontal": Card(
         "edge-wise", "gdgnn:gdgnn_horizontal", "graph convolution, sums along one shortest path of three edges at most"
     ),
+    "buddy": Card("edge-wise", "elph:buddy", "one linear propagation, precomputed sketches of neighbourhoods"),
+    "elph": Card("edge-wise", "elph:elph", "graph convolution, sketches of neighbourhoods made in the same pass"),
+    "lpformer": Card("edge-wise", "lpformer:lpformer", "graph convolution, attention to nodes chosen by PageRank"),
 }
 
 PEERS = tuple(name for name, card in METHODS.items() if card.family != "ours")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +16,10 @@ from yinyan.model.operators import csr_product
 from yinyan.peers.neighbours import DistinctPairs, Neighbours, distinct_pairs, neighbours_of, source_blocks
 
 __all__ = [
+    "SparseRows",
     "katz",
     "katz_of_sources",
+    "large_pageranks",
     "pagerank_of_sources",
     "pagerank_rows",
     "personalised_pagerank",
@@ -118,6 +121,32 @@ def pagerank_rows(
     lonely = np.flatnonzero(around.degrees[sources] == 0)
     rows[lonely, sources[lonely]] = 1.0
     return np.asarray(rows)
+
+
+class SparseRows(NamedTuple):
+    """A matrix of which small entries are left out, in compressed rows with ascending columns."""
+
+    indptr: NDArray[np.int64]  # (n + 1,)
+    columns: NDArray[np.int64]
+    values: NDArray[np.float32]
+
+
+def large_pageranks(around: Neighbours, *, restart: float = _RESTART, least: float = 1e-4) -> SparseRows:
+    """PPR_i(j) of all nodes, to about 1e-6, wherever it is `least` or more; of i itself and its neighbours always."""
+    size, rows = around.degrees.size, around.rows()
+    counts, columns, found = [np.zeros(1, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    most = max(1, _BLOCK // max(1, size))
+    for first in range(0, size, most):
+        sources = np.arange(first, min(first + most, size))
+        scores = pagerank_rows(around, sources, restart=restart, error=1e-7)
+        kept = scores >= least
+        kept[np.arange(sources.size), sources] = True
+        near = slice(around.indptr[first], around.indptr[first + sources.size])
+        kept[rows[near] - first, around.columns[near]] = True
+        counts.append(kept.sum(1))
+        columns.append(np.nonzero(kept)[1])
+        found.append(scores[kept].astype(np.float32))
+    return SparseRows(np.cumsum(np.concatenate(counts)), np.concatenate(columns), np.concatenate(found))
 
 
 def spectral_radius(around: Neighbours) -> float:
