@@ -169,6 +169,11 @@ class TestOptions:
         with pytest.raises(InputError, match="'released' leaks on purpose"):
             with_hard_negatives(released_split(self.GRAPH, seed=0))
 
+    def test_blocks_change_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = self.negatives(count=10)
+        monkeypatch.setattr("yinyan.hard_negatives._BLOCK", 1)
+        assert np.array_equal(self.negatives(count=10), whole)
+
     def test_no_links(self) -> None:
         none = np.empty((0, 2), dtype=np.int64)
         assert hard_negatives(self.GRAPH, none, self.SPLIT.test_messages).shape == (0, COUNT, 2)

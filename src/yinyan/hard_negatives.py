@@ -173,7 +173,7 @@ class _Candidates:
 
     def keys(self, links: Pairs) -> Rows:
         """(p, 2) keys of both ends."""
-        return links + np.array([0, self.graph.num_nodes if self.graph.directed else 0])
+        return np.asarray(links + np.array([0, self.graph.num_nodes if self.graph.directed else 0]))
 
     def nodes(self, keys: Rows) -> Rows:
         """The rows of some keys."""
@@ -237,7 +237,8 @@ def _unit_rows(features: Features) -> Features:
     """Features divided by their rows' norms; rows of zeros stay."""
     if isinstance(features, SparseFeatures):
         norms = np.sqrt(np.bincount(features.entry_rows, features.values.astype(np.float64) ** 2, features.num_rows))
-        return replace(features, values=features.values / np.where(norms > 0, norms, 1.0)[features.entry_rows])
+        scale = np.where(norms > 0, norms, 1.0)[features.entry_rows].astype(np.float32)
+        return replace(features, values=features.values / scale)
     norms = np.linalg.norm(features.astype(np.float64), axis=1)
     return np.asarray(features / np.where(norms > 0, norms, 1.0)[:, None], dtype=np.float32)
 
