@@ -46,7 +46,8 @@ def test_columns_are_those_of_dense_sums(
     starts = np.array([0, n - 1, 2 * n - 2, 3 * n - 3])
     lists = CompressedLists.from_pairs(graph.edges, n)
     found = shared_columns(lists, sources, starts, np.concatenate(others))
-    wanted = [dense_columns(a, source, other, most) for source, some in zip(sources, others) for other in some]
+    both = [(source, other) for source, some in zip(sources, others, strict=True) for other in some]
+    wanted = [dense_columns(a, source, other, most) for source, other in both]
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 

@@ -26,7 +26,7 @@ def mates(seed: int = 0) -> Graph:
     rng, count = np.random.default_rng(seed), GROUPS * SIZE
     group = np.arange(count) // SIZE
     edges = np.argwhere(rng.random((count, count)) < np.where(group[:, None] == group, 0.6, 0.01))
-    return Graph.from_arrays(edges + [0, count], num_nodes=2 * count, ids=[f"n{i}" for i in range(2 * count)])
+    return Graph.from_arrays(edges + np.array([0, count]), num_nodes=2 * count, ids=[f"n{i}" for i in range(2 * count)])
 
 
 @pytest.fixture(scope="module")
