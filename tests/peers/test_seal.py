@@ -11,6 +11,7 @@ import torch
 from edge_wise_contract import EdgeWiseContract
 from hypothesis import given
 from layered_contract import HIDDEN, LINKS
+from numpy.typing import NDArray
 from peer_contract import communities, small, split_of
 from peer_graphs import EVERY_PAIR, NODES, masked_graphs, plain_graph, subgraph_by_hand
 from torch import Tensor
@@ -21,6 +22,7 @@ from yinyan.peers.contract import Task
 from yinyan.peers.enclosing import enclosing_subgraphs
 from yinyan.peers.seal import SealModel, builder, drnl_labels, hops_of, pooled_nodes, seal
 from yinyan.settings import Settings
+from yinyan.splits import Split
 
 KEPT = 10
 
@@ -86,7 +88,8 @@ def by_loops(seal_model: SealModel, y: Tensor, graph: nx.Graph, pair: tuple[int,
     x = torch.stack([decoder.labels.weight[labels[node]] + y[node] for node in nodes])
     every = [torch.tanh(propagate @ x + decoder.first_bias)]
     for layer in decoder.layers:
-        every.append(torch.tanh(propagate @ every[-1] @ layer.weight.T + layer.bias))  # type: ignore[operator]
+        weight, bias = layer.linear.weight, layer.linear.bias  # type: ignore[union-attr]
+        every.append(torch.tanh(propagate @ every[-1] @ weight.T + bias))  # type: ignore[operator]
     rows = sorted(torch.cat(every, dim=1), key=lambda row: -row[-1].item())[: decoder.kept]
     rows += [torch.zeros_like(rows[0])] * (decoder.kept - len(rows))
     x = torch.relu(torch.stack([decoder.nodes(row) for row in rows]))
@@ -166,9 +169,9 @@ def test_hops_follow_the_rule_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> N
         assert hops_of(split) == hops
 
 
-def ranked(split: object, pairs: np.ndarray) -> np.ndarray:
+def ranked(split: Split, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
     """A heuristic that is always right."""
-    return np.full(len(pairs), float(np.array_equal(pairs, split.valid_targets)))  # type: ignore[attr-defined]
+    return np.full(len(pairs), float(np.array_equal(pairs, split.valid_targets)))
 
 
 def test_large_subgraphs_and_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:

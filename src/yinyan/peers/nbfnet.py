@@ -14,7 +14,7 @@ from yinyan.model.encoder import NodeEncoder
 from yinyan.model.losses import LOSSES
 from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import Model, Pairs
-from yinyan.peers.contract import Outcome, Task, trained
+from yinyan.peers.contract import Outcome, Overrides, Task, trained
 from yinyan.peers.enclosing import blocks_of_pairs, enclosing_subgraphs, entries, visible_neighbours
 from yinyan.peers.seal import FeatureMap
 from yinyan.settings import Settings
@@ -24,7 +24,7 @@ __all__ = ["BellmanFordDecoder", "BellmanFordLayer", "BellmanFordModel", "Paths"
 _LEAST_VARIANCE, _LEAST_SCALE = 1e-6, 1e-2  # as released
 
 # six layers of 32, 64 edges per step, one negative per edge, rate and epochs as published for Cora; no decay
-_OWN = {
+_OWN: Overrides = {
     "encoder": {"hidden_size": 32, "num_steps": 6},
     "training": {
         **{"batch_size": 64, "loss_negatives": 1, "learning_rate": 5e-3, "weight_decay": 0.0},
@@ -78,8 +78,8 @@ def paths_between(messages: MessageGraph, pairs: Tensor, length: int, hidden: Te
     number[kept] = own
     back, forth = number[subgraphs.ends].unbind(1)  # the targets of the pass back, and of the pass forth
     targets = torch.stack([forth, torch.where(back >= 0, back + len(kept), -1)], dim=1)
-    both = (torch.cat([a[kept], b[kept]]).long() for a, b in ((first, second), (second, first)))
-    return Paths(node, *both, indptr, neighbour, row, targets)
+    first, second = first[kept].long(), second[kept].long()
+    return Paths(node, torch.cat([first, second]), torch.cat([second, first]), indptr, neighbour, row, targets)
 
 
 class Gathered(NamedTuple):

@@ -86,6 +86,19 @@ class FeatureMap(NodeEncoder):
         return self.base(given.features, None, given.drops)  # type: ignore[no-any-return]
 
 
+class Convolution(nn.Module):
+    """tanh(Ã H W + b)."""
+
+    def __init__(self, size: int, width: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(size, width)
+
+    def forward(self, x: Tensor, links: SymmetricOperator, loop: Tensor) -> Tensor:
+        """(N, width), with Ã as its entries beside the diagonal, and (N, 1) those on it."""
+        x = F.linear(x, self.linear.weight)
+        return torch.tanh(links.product(x) + loop * x + self.linear.bias)
+
+
 class SubgraphDecoder(Decoder):
     """DGCNN: graph convolutions, SortPool, two 1-D convolutions, a hidden layer.
 
@@ -99,8 +112,7 @@ class SubgraphDecoder(Decoder):
         self.kept, self.rate = kept, settings.decoder.dropout
         self.labels = nn.Embedding(_LABELS, size)
         self.first_bias = nn.Parameter(torch.zeros(size))
-        self.layers = nn.ModuleList(nn.Linear(size, size) for _ in range(layers - 1))
-        self.layers.append(nn.Linear(size, 1))
+        self.layers = nn.ModuleList(Convolution(size, width) for width in [size] * (layers - 1) + [1])
         self.nodes = nn.Linear(size * layers + 1, _CHANNELS[0])  # a convolution whose window and stride are a node
         self.neighbouring = nn.Conv1d(*_CHANNELS, _WINDOW)
         self.hidden = nn.Linear((kept // 2 - _WINDOW + 1) * _CHANNELS[1], _DENSE)
@@ -115,8 +127,7 @@ class SubgraphDecoder(Decoder):
         x = torch.tanh(links.product(x) + loop * x + self.first_bias)
         every = [x]
         for layer in self.layers:
-            x = F.linear(x, layer.weight)
-            x = torch.tanh(links.product(x) + loop * x + layer.bias)
+            x = layer(x, links, loop)
             every.append(x)
         pooled = self._sort_pooled(torch.cat(every, dim=1), subgraphs)
         x = F.relu(self.nodes(pooled)).transpose(1, 2)
