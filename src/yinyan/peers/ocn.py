@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from yinyan.graph import Graph
 from yinyan.model.encoder import NodeEncoder
@@ -43,10 +44,8 @@ class OrderDecoder(NeighbourDecoder):
 
     def __init__(self, size: int, settings: DecoderSettings) -> None:
         super().__init__(size, settings)
-        self.second = torch.nn.ModuleList(
-            [torch.nn.Linear(size, settings.width), torch.nn.Linear(settings.width, settings.width)]
-        )
-        self.shares = torch.nn.Parameter(torch.ones(2))
+        self.second = nn.ModuleList([nn.Linear(size, settings.width), nn.Linear(settings.width, settings.width)])
+        self.shares = nn.Parameter(torch.ones(2))
 
     def of_orders(self, products: Tensor, first: Tensor, second: Tensor, drops: torch.Generator | None) -> Tensor:
         """(b,) logits of the products of both ends and of the sums over neighbours of both orders."""
@@ -97,8 +96,8 @@ class OrderModel(Model):
         else:
             first, second = self._over_graph(first, second, messages, hidden)
         ends = y.index_select(0, flat.reshape(-1)).view(-1, 2, y.shape[1])
-        sums = (sums_around(y, order, len(flat)) for order in (first, second))
-        return self.order_decoder.of_orders(ends[:, 0] * ends[:, 1], *sums, drops).view(pairs.shape[:-1])
+        one, two = (sums_around(y, order, len(flat)) for order in (first, second))
+        return self.order_decoder.of_orders(ends[:, 0] * ends[:, 1], one, two, drops).view(pairs.shape[:-1])
 
     def _over_graph(
         self, first: Around, second: Around, messages: MessageGraph, hidden: Tensor | None
@@ -164,7 +163,7 @@ def _minus(second: Around, first: Around, factor: Tensor) -> Around:
 def _inner(second: Around, first: Around, n: int) -> Tensor:
     """Σ over all entries of the product of both matrices; entries of `second` at one place add up."""
     keys, order = (second.row * n + second.node).sort()
-    sums = torch.nn.functional.pad(second.chance[order].double().cumsum(0), (1, 0))
+    sums = F.pad(second.chance[order].double().cumsum(0), (1, 0))
     wanted = first.row * n + first.node
     found = sums[torch.searchsorted(keys, wanted, right=True)] - sums[torch.searchsorted(keys, wanted)]
     return (found * first.chance).sum().to(first.chance.dtype)

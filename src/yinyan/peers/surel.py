@@ -98,7 +98,7 @@ class WalkReader(JoinedReader):
         after: list[tuple[Tensor, Tensor]] = []
         for number, recurrent in enumerate(self.recurrent):
             gates = x if number == 0 else self.between[number - 1](after[-1][0])
-            gates = gates + (recurrent(before[number][0]) if before else recurrent.bias)
+            gates = gates + recurrent(before[number][0] if before else gates.new_zeros(1, gates.shape[1] // 4))
             enter, forget, content, leave = gates.chunk(4, dim=1)
             c = torch.sigmoid(enter) * torch.tanh(content)
             if before:
