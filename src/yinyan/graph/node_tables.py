@@ -82,9 +82,7 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
     return NodeTable(all_ids, encoder.transform(aligned, ids=all_ids), encoder, tuple(notes), found, kept)
 
 
-def _read_columns(
-    opened: TableSource, id_name: str, options: TableOptions
-) -> tuple[list[str], list[str], pa.Table]:
+def _read_columns(opened: TableSource, id_name: str, options: TableOptions) -> tuple[list[str], list[str], pa.Table]:
     """The names of features and attributes beside a column of ids, and the table of all of them."""
     chosen = _feature_names(list(opened.names), id_name, options.feature_columns)
     beside = attribute_names(opened, id_name, options.attributes, options.label)
