@@ -165,7 +165,7 @@ class _Bar(Progress):
 
     def start(self, title: str, total: int, done: float = 0) -> None:
         self._rich.start()
-        self._task = self._rich.add_task(title, total=total, completed=done, figures="", done=_count(done))
+        self._task = self._rich.add_task(title, total=total, completed=int(done), figures="", done=_count(done))
 
     def advance(self, done: float, text: str | None = "") -> None:
         self._rich.update(self._task, completed=done, done=_count(done))

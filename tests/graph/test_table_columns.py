@@ -48,24 +48,25 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
+AIRPORTS = {"number": range(SIZE), "code": NAMES, "size": [1.5 * (i % 7) for i in range(SIZE)]}
+
+
 class TestIdColumn:
     """The edges name nodes by another column of the node table than the first: it is found by its content."""
 
-    AIRPORTS = {"number": range(SIZE), "code": NAMES, "size": [1.5 * (i % 7) for i in range(SIZE)]}
-
     def test_the_column_that_has_the_ids_of_the_edges_is_taken(self) -> None:
-        graph = Graph.from_table(EDGES, nodes=self.AIRPORTS)
+        graph = Graph.from_table(EDGES, nodes=AIRPORTS)
         assert [use.column for use in graph.columns if use.role == "node id"] == ["code"]
         assert "columns: node id = 'code' of the node table (guessed)" in graph.notes
         assert graph.features is not None and graph.features.shape[0] == SIZE
 
     def test_a_column_that_was_named_is_used(self) -> None:
         with pytest.raises(InputError, match="node ids are text in the edge table and integers in the node table"):
-            Graph.from_table(EDGES, nodes=self.AIRPORTS, node_id="number")
+            Graph.from_table(EDGES, nodes=AIRPORTS, node_id="number")
 
     def test_a_column_with_few_of_the_ids_is_not_taken(self) -> None:
         nodes = {"name": [f"x{i}" for i in range(SIZE)], "rival": [NAMES[i % 5] for i in range(SIZE)]}
-        with pytest.raises(InputError, match="mentions 40 nodes .* that the node table lacks"):
+        with pytest.raises(InputError, match=r"mentions 40 nodes .* that the node table lacks"):
             Graph.from_table(EDGES, nodes=nodes)
 
 
