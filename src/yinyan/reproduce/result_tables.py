@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from statistics import mean, stdev
 from typing import Any
@@ -46,12 +47,12 @@ def _comparison(recipe: Recipe, results: Sequence[Result], metric: str) -> list[
     """The first row of each data set beside the one that is compared, and how often that is first."""
     found = [line for line in standings(recipe, results, metric) if line.own]
     counts = {place: sum(line.place == place for line in found) for place in ("first", NEAR)}
-    lines = [
+    summary = (
         f"By {in_words(metric)}, *{recipe.compare}* is first on {counts['first']} and within the spread of the first "
-        f"(at most one standard deviation below it) on {counts[NEAR]} of {counted(len(found), 'data set')} it was "
-        "run on:",
-        "",
-    ]
+        f"(at most one standard deviation below it) on {counts[NEAR]} of {counted(len(found), 'data set')} that it was "
+        "run on. All rows are taken by its seeds:"
+    )
+    lines = [textwrap.fill(summary, 100, break_on_hyphens=False), ""]
     head = ["data", f"first by {in_words(metric)}", in_words(metric), recipe.compare, "place"]
     lines += [_markdown_row(head), _markdown_row(["---"] * len(head))]
     for line in standings(recipe, results, metric):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
-from yinyan.reproduce.recipe import Recipe, Row
+from yinyan.reproduce.recipe import Recipe
 from yinyan.reproduce.running import Result
 
 __all__ = ["NEAR", "Standing", "standings"]
@@ -34,21 +34,26 @@ class Standing:
 
 
 def standings(recipe: Recipe, results: Sequence[Result], metric: str) -> list[Standing]:
-    """One line per data set that has results, under the first protocol of each row."""
-    found: dict[str, dict[str, tuple[float, ...]]] = {}
+    """One line per data set that has results, under the first protocol of each row.
+
+    All rows are taken by the seeds of the row that is compared, where that was run: other seeds are other splits.
+    """
+    found: dict[str, dict[str, dict[int, float]]] = {}
     for row in recipe.rows:
         for place in row.places:
-            figures = _figures(row, place.data, place.protocols[0], results, metric)
-            found.setdefault(place.data, {}).update({row.name: figures} if figures else {})
+            wanted = (row.name, place.data, place.protocols[0])
+            mine = [r for r in results if (r.cell.row, r.cell.data, r.cell.protocol) == wanted and metric in r.figures]
+            found.setdefault(place.data, {})[row.name] = {r.cell.seed: 100 * r.figures[metric] for r in mine}
     lines = []
     for data, rows in found.items():
-        if rows:
-            first = max(rows, key=lambda name: mean(rows[name]))
-            lines.append(Standing(data, first, rows[first], rows.get(recipe.compare, ())))
+        own = rows.get(recipe.compare, {})
+        figures = {name: _of_seeds(mine, own or mine) for name, mine in rows.items()}
+        ran = {name: values for name, values in figures.items() if values}
+        if ran:
+            first = max(ran, key=lambda name: mean(ran[name]))
+            lines.append(Standing(data, first, ran[first], ran.get(recipe.compare, ())))
     return lines
 
 
-def _figures(row: Row, data: str, protocol: str, results: Sequence[Result], metric: str) -> tuple[float, ...]:
-    wanted = (row.name, data, protocol)
-    mine = [r for r in results if (r.cell.row, r.cell.data, r.cell.protocol) == wanted and metric in r.figures]
-    return tuple(100 * r.figures[metric] for r in sorted(mine, key=lambda r: r.cell.seed))
+def _of_seeds(figures: Mapping[int, float], seeds: Iterable[int]) -> tuple[float, ...]:
+    return tuple(figures[seed] for seed in sorted(seeds) if seed in figures)
