@@ -64,13 +64,17 @@ class BaseModel(nn.Module):
         blocks: list[Tensor] = []
         if self.feature_weight is not None:
             blocks = _project(features, self.feature_weight, rate, generator)
+        dropping = generator if self.settings.node_dropout else None
         if self.table is not None and self.table_weight is not None:
             own_rate = rate if self.settings.inputs == "random" else 0.0
-            more = _project(self.table, self.table_weight, own_rate, generator)
-            blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
-        if self.settings.node_dropout and generator is not None:
-            heard = dropout(torch.ones_like(blocks[0][:, :1]), self.settings.node_dropout, generator)
-            blocks = [block.mul_(heard) for block in blocks]  # fresh products: nothing else reads them
+            if dropping is not None and not blocks and not own_rate:
+                blocks, dropping = _project_some(self.table, self.table_weight, self.settings, dropping), None
+            else:
+                more = _project(self.table, self.table_weight, own_rate, generator)
+                blocks = [a + b for a, b in zip(blocks, more, strict=True)] if blocks else more
+        if dropping is not None:
+            kept = dropout(torch.ones_like(blocks[0][:, :1]), self.settings.node_dropout, dropping)
+            blocks = [block.mul_(kept) for block in blocks]  # fresh products: nothing else reads them
         x = blocks[-1]
         for block in reversed(blocks[:-1]):  # Horner: X0 + Ã (X1 + Ã (X2 + …))
             if terms is None:
@@ -276,6 +280,17 @@ def _project(
         raise ValueError("the base model was built for features, and none were given")
     x = dropout(x, rate, generator)
     return [x @ block for block in weight]
+
+
+def _project_some(
+    table: Tensor, weights: Tensor, settings: EncoderSettings, generator: torch.Generator
+) -> list[Tensor]:
+    """Products of the rows that node dropout leaves; the others are 0, and are not multiplied."""
+    scales = dropout(torch.ones_like(table[:, 0]), settings.node_dropout, generator)
+    kept = scales.nonzero()[:, 0]
+    rows = table.index_select(0, kept) * scales[kept, None]
+    return [table.new_zeros(len(table), weight.shape[1]).index_copy(0, kept, rows @ weight) for weight in weights]
+
 
 
 def _weight(blocks: int, columns: int, hidden: int) -> nn.Parameter:

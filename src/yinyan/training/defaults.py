@@ -85,8 +85,10 @@ def _by_inner_products(graph: Graph, num_targets: int) -> Suggestion:
     """Eigenvectors as a start, an inner product as the score, negatives that many edges share."""
     neighbours = 2 * num_targets / max(1, graph.num_nodes)
     batch = -(-num_targets // _BARE_PARTS)
-    epochs = max(_FEWEST_INNER, min(_MOST_INNER, round(_INNER_EDGES / num_targets)))
-    # nodes of few neighbours memorise them: the fewer, the more of their own vectors are dropped
+    # nodes of few neighbours memorise them soon, so that few epochs are enough
+    most = _FEWEST_INNER + 5 * math.log2(max(1.0, neighbours / 5))
+    epochs = max(_FEWEST_INNER, round(min(_MOST_INNER, most, _INNER_EDGES / num_targets)))
+    # and the fewer they have, the more of their own vectors are dropped
     dropped = round(min(0.9, max(0.5, 0.9 - 0.25 * math.log10(max(1.0, neighbours / 5)))), 2)
     overrides: _Overrides = {
         "encoder": {
