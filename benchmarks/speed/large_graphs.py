@@ -97,7 +97,7 @@ def training_parts(options: argparse.Namespace, pairs: Tensor) -> tuple[Model, T
                 "sketch_size": 0,
             },
             "decoder": {"width": options.size},
-            "training": {"epochs": 1, "evaluate_every": 1},
+            "training": {"epochs": 1, "evaluate_every": 1, "selection": "balanced"},
         }
     )
     if options.batch_size:

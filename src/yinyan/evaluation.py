@@ -18,10 +18,11 @@ from yinyan.graph.conversion import as_graph
 from yinyan.graph.to_objects import data_frame
 from yinyan.hard_negatives import COUNT, with_hard_negatives
 from yinyan.metrics import metric
-from yinyan.peers.contract import Outcome, Scorer, Task, best_of
+from yinyan.peers.contract import Outcome, Scorer, Task, searches
 from yinyan.peers.full_ranking import FULL_MRR, held_out_links, is_ranking_metric, ranked, ranked_links
 from yinyan.peers.registry import METHODS, method
 from yinyan.predictor import LinkPredictor
+from yinyan.retrieval.state import reranker_of
 from yinyan.settings import GROUPS
 from yinyan.splits import (
     Split,
@@ -417,7 +418,8 @@ def evaluate_seed(
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     scores = held_out_scores(fitted.score_rows, split)
-    ours = Outcome(fitted.score_rows, best=best_of(fitted.fitted_.model, fitted.fitted_.embeddings))
+    block, best = searches(fitted.fitted_.model, fitted.fitted_.embeddings, split, reranker_of(fitted.fitted_))
+    ours = Outcome(fitted.score_rows, block=block, best=best)
     beside, found = {}, {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
     for name, run in methods.items():
         quiet = METHODS[name].family == "heuristic"

@@ -536,7 +536,7 @@ class LinkPredictor:
         budget = Budget(recall=recall, milliseconds=milliseconds, megabytes=megabytes, k=k)
         decoder, y = fitted.model.decoder, fitted.embeddings
         made = build_index(fitted.graph, decoder, y, kind=kind, budget=budget, seed=seed, tell=tell)
-        return made.reranked_by(self._kept(fitted)[0].reranker)
+        return made._reranked_by(self._kept(fitted)[0].reranker)
 
     def choose_index(
         self, sources: int, k: int = 10, *, tell: Callable[[str], None] = lambda text: None
@@ -591,7 +591,7 @@ class LinkPredictor:
         """
         fitted = self._fitted
         found = load_index(Path(path), fitted.graph, fitted.model.decoder, fitted.embeddings)
-        return found.reranked_by(self._kept(fitted)[0].reranker)
+        return found._reranked_by(self._kept(fitted)[0].reranker)
 
     def best_links(
         self,

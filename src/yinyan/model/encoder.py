@@ -292,7 +292,6 @@ def _project_some(
     return [table.new_zeros(len(table), weight.shape[1]).index_copy(0, kept, rows @ weight) for weight in weights]
 
 
-
 def _weight(blocks: int, columns: int, hidden: int) -> nn.Parameter:
     bound = math.sqrt(6.0 / (columns + hidden))
     return nn.Parameter(torch.empty(blocks, columns, hidden).uniform_(-bound, bound))

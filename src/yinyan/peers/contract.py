@@ -34,7 +34,7 @@ from yinyan.training.hooks import Hooks
 
 __all__ = [
     *("Best", "BlockScorer", "Fits", "Method", "Outcome", "Overrides", "Scorer", "Task"),
-    *("best_of", "blocks_of", "merged", "products", "trained"),
+    *("best_of", "blocks_of", "merged", "products", "searches", "trained"),
 ]
 
 Pairs = NDArray[np.int64]
@@ -131,10 +131,18 @@ def trained(
         scores = score_pairs(fitted.model, embeddings, messages, rows)
         return scores if reranker is None else scores + reranker.of_pairs(rows.cpu().numpy())
 
-    block = blocks_of(fitted.model, embeddings)
+    block, best = searches(fitted.model, embeddings, split, reranker)
+    return Outcome(score, fitted.best_score, spared, block, best, fitted)
+
+
+def searches(
+    model: Model, embeddings: Tensor, split: Split, reranker: Reranker | None = None
+) -> tuple[BlockScorer | None, Best | None]:
+    """How the targets of a source are ranked: `Outcome.block` and `Outcome.best` of a trained model."""
+    block = blocks_of(model, embeddings)
     if reranker is not None and block is not None:
-        return Outcome(score, fitted.best_score, spared, _reranked_blocks(split, block, reranker), fitted=fitted)
-    return Outcome(score, fitted.best_score, spared, block, best_of(fitted.model, embeddings), fitted)
+        return _reranked_blocks(split, block, reranker), None
+    return block, best_of(model, embeddings)
 
 
 def best_of(model: Model, embeddings: Tensor) -> Best | None:

@@ -84,7 +84,7 @@ class Chooser:
             if self.index is None and (search == "index" or self._pays(sources, tell)):
                 budget = Budget(k=k)
                 index = build_index(self.graph, self.decoder, self.embeddings, budget=budget, tell=tell)
-                self.index = index.reranked_by(self.reranker)
+                self.index = index._reranked_by(self.reranker)
             return self.index
 
     def keep(self, index: Index) -> None:

@@ -113,7 +113,7 @@ class Index:
         self._built = rows.base  # what the lists of a search were made of
         self._writing = threading.RLock()
 
-    def reranked_by(self, reranker: Reranker | None) -> Index:
+    def _reranked_by(self, reranker: Reranker | None) -> Index:
         """This index, whose answers are reranked from now on; recall is still that of the search before."""
         self._state = replace(self._state, reranker=reranker)
         return self

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,8 +38,10 @@ class TrainingData:
     valid_messages: MessageGraph  # the links that pass messages when validation links are scored
     valid_links: Tensor  # (·, 2)
     valid_non_links: Tensor  # (·, 2), or (·, k, 2): each link's own
-    valid_lists: Tensor  # (e, 1 + c, 2) ends of validation links with their partner first, then candidates
-    is_rival: Tensor  # (e, c) whether a candidate is no known partner
+    # (e, 1 + c, 2) ends of validation links with their partner first, then candidates
+    valid_lists: Tensor = field(default_factory=lambda: torch.empty(0, 1, 2, dtype=torch.int64))
+    # (e, c) whether a candidate is no known partner
+    is_rival: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.bool))
 
 
 def training_data(
