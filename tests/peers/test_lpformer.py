@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from layered_contract import HIDDEN, LINKS
 from peer_contract import PeerContract, random_graph, small
 from torch import Tensor
 
+from yinyan.graph import Graph
 from yinyan.model.messages import MessageGraph
+from yinyan.peers import walk_sums
 from yinyan.peers.contexts import Context, PageRanks
 from yinyan.peers.lpformer import AttentionDecoder, AttentionModel, NormalisedConvolutions
+from yinyan.peers.neighbours import neighbours_of
 from yinyan.settings import Settings
 
 NODES = 9
@@ -28,12 +32,12 @@ def adjacency(links: Tensor, nodes: int) -> Tensor:
     return dense
 
 
-def pagerank(links: Tensor, nodes: int) -> Tensor:
+def pagerank(links: Tensor, nodes: int, restart: float = 0.15) -> Tensor:
     """(n, n) PageRanks from each row's node by a dense solve; a node without edges keeps its walker."""
     dense = adjacency(links, nodes)
     unit = torch.eye(nodes, dtype=torch.float64)
     walks = torch.where(dense.sum(1, keepdim=True) > 0, dense / dense.sum(1, keepdim=True).clamp(min=1), unit)
-    return 0.15 * torch.linalg.inv(unit - 0.85 * walks)
+    return restart * torch.linalg.inv(unit - (1 - restart) * walks)
 
 
 def expected_context(links: Tensor, nodes: int, pair: Tensor, threshold: float) -> dict[int, tuple[int, float, float]]:
@@ -59,6 +63,22 @@ def test_pageranks_equal_a_dense_solve(edges: int) -> None:
     ranks = found.of(first, second).view(40, 40).double()
     kept = (exact >= 0.0005) | (adjacency(links, 40) > 0) | torch.eye(40).bool()
     torch.testing.assert_close(ranks, torch.where(kept, exact, 0.0), atol=2e-6, rtol=0.0)
+
+
+@pytest.mark.parametrize(("restart", "least"), [(0.15, 0.0), (0.4, 0.02)])
+@pytest.mark.parametrize("block", [100, 10**6])  # sources two at a time, or all at once
+def test_sparse_rows_of_pageranks(restart: float, least: float, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk_sums, "_BLOCK", block)
+    links = random_graph(40, 50)
+    around = neighbours_of(Graph.from_arrays(links.numpy(), num_nodes=40))
+    indptr, columns, values = walk_sums.pagerank_rows(around, restart=restart, least=least)
+    found = torch.zeros(40, 40, dtype=torch.float64)
+    found[torch.from_numpy(np.repeat(np.arange(40), np.diff(indptr))), torch.from_numpy(columns)] = torch.from_numpy(
+        values
+    ).double()
+    exact = pagerank(links, 40, restart)
+    kept = (exact >= least) | (adjacency(links, 40) > 0) | torch.eye(40).bool()
+    torch.testing.assert_close(found, torch.where(kept, exact, 0.0), atol=2e-6, rtol=0.0)
 
 
 @pytest.mark.parametrize("threshold", [0.002, 0.03])
