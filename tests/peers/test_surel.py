@@ -28,7 +28,7 @@ MESSAGES = MessageGraph.from_pairs(LINKS, NODES)
 
 class TestSUREL(PeerContract):
     name = "surel"
-    epochs = 10
+    epochs = 5
 
 
 class TestSURELPlus(PeerContract):

@@ -155,8 +155,8 @@ def _run(task: Task, pooling: Pooling) -> Outcome:
         return GeodesicModel(encoder, GeodesicDecoder(settings.encoder.hidden_size, settings.decoder, pooling))
 
     own = {
-        "encoder": {"num_steps": 2, "dropout": 0.3},
-        "decoder": {"dropout": 0.3, "depth": 3, "norm": True},
+        "encoder": {"num_steps": 2, "dropout": 0.3, "hidden_size": 64},  # 32 as published
+        "decoder": {"dropout": 0.3, "depth": 3, "norm": True, "width": 64},
         "training": {"weight_decay": 0.05},
     }
     return trained(task, build, own, fixed={"encoder": {"num_negatives": 0}})
