@@ -71,7 +71,7 @@ def test_sparse_rows_of_pageranks(restart: float, least: float, block: int, monk
     monkeypatch.setattr(walk_sums, "_BLOCK", block)
     links = random_graph(40, 50)
     around = neighbours_of(Graph.from_arrays(links.numpy(), num_nodes=40))
-    indptr, columns, values = walk_sums.pagerank_rows(around, restart=restart, least=least)
+    indptr, columns, values = walk_sums.large_pageranks(around, restart=restart, least=least)
     found = torch.zeros(40, 40, dtype=torch.float64)
     found[torch.from_numpy(np.repeat(np.arange(40), np.diff(indptr))), torch.from_numpy(columns)] = torch.from_numpy(
         values
