@@ -203,7 +203,7 @@ def _count(done: float) -> int:
     return int(done + 1e-6)
 
 
-_TOPICS = ("graph", "columns", "model", "training", "memory", "time")
+_TOPICS = ("graph", "columns", "model", "training", "memory", "time", "ranking")
 
 
 def aligned(note: str) -> str:

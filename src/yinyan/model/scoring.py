@@ -19,7 +19,7 @@ __all__ = ["Model", "Pairs", "decode", "score_pairs"]
 
 Scores = NDArray[np.float32]
 
-_BLOCK = 65_536  # pairs decoded at a time outside training
+_BLOCK = 16_384  # pairs decoded at a time outside training
 
 
 class Pairs(NamedTuple):

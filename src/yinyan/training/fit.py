@@ -258,8 +258,8 @@ def _lists(
     found, reranking = lists(model, rows, split.graph, unseen, held_out, split.valid_messages, num_missing / edges.size)
     if reranking is not None:
         hooks.tell(
-            "ranking: exact common-neighbour counts are added to the scores of listed links (mean reciprocal rank of "
-            f"validation edges {reranking.mrr_before:.3f} -> {reranking.mrr_after:.3f} within shortlists)"
+            "ranking: exact counts of shared neighbours are added to scores (mean reciprocal rank of validation edges "
+            f"in shortlists {reranking.mrr_before:.3f} -> {reranking.mrr_after:.3f})"
         )
     return found, reranking
 

@@ -28,7 +28,7 @@ _RUNTIME = 20 << 20  # what torch loads at its first step
 _ALLOCATOR, _OTHER_DEVICES = 1.4, 1.1
 _SHARED_ALLOCATOR = 1.9  # of weights and layers beside the small blocks of shared negatives
 _MAPPED, _MAPPED_FROM = 1.05, 1 << 30  # but matrices of so many bytes go back to the system as a whole
-_BLOCK = 65_536  # pairs that validation decodes at a time
+_BLOCK = 16_384  # pairs that validation decodes at a time
 _OF_WEIGHTS, _OF_LAYERS = "the weights with gradients, moments and copies", "the layers of the encoder"
 
 
