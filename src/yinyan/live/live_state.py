@@ -60,6 +60,16 @@ class Served:
         return base.of_rows(feature_tensor(self.fitted.graph.features, torch.device("cpu")), base.table)
 
 
+    @functools.cached_property
+    def silent(self) -> dict[int, list[int]]:
+        """By row, the rows at the other ends of the model's edges that pass no messages."""
+        found: dict[int, list[int]] = {}
+        for a, b in np.delete(self.fitted.graph.edges, self.fitted.message_edges, axis=0).tolist():
+            found.setdefault(a, []).append(b)
+            found.setdefault(b, []).append(a)
+        return found
+
+
 class Measured(NamedTuple):
     """How far live rows were from those of a pass over the whole graph."""
 
@@ -93,8 +103,8 @@ class LiveState(AnswerState):
     @functools.cached_property
     def reranker(self) -> Reranker | None:  # type: ignore[override]
         """Over the edges of now; None where the model has none."""
-        fitted = self.served.fitted
-        return None if fitted.reranking is None else Reranker(fitted.reranking, LiveLists(fitted, self.structure))
+        reranking = self.served.fitted.reranking
+        return None if reranking is None else Reranker(reranking, LiveLists(self.structure, self.served.silent))
 
     @functools.cached_property
     def questions(self) -> Questions:

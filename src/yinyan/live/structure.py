@@ -16,7 +16,6 @@ from yinyan.graph.features import Features
 from yinyan.graph.ids import Id
 from yinyan.live.names import Lookup, Names
 from yinyan.live.row_sets import RowSets
-from yinyan.model.fitted import Fitted
 
 __all__ = ["Change", "ConflictError", "Effect", "LiveLists", "NewNode", "Structure", "joined"]
 
@@ -124,13 +123,8 @@ class Structure:
 class LiveLists:
     """The neighbours by which links are reranked: edges of the model that passed no messages are left out here too."""
 
-    def __init__(self, fitted: Fitted, structure: Structure) -> None:
-        self._structure = structure
-        silent = np.delete(fitted.graph.edges, fitted.message_edges, axis=0)
-        self._silent: dict[int, list[int]] = {}
-        for a, b in silent.tolist():
-            self._silent.setdefault(a, []).append(b)
-            self._silent.setdefault(b, []).append(a)
+    def __init__(self, structure: Structure, silent: Mapping[int, Sequence[int]]) -> None:
+        self._structure, self._silent = structure, silent
 
     def of(self, rows: Rows) -> tuple[Rows, Rows]:
         """Compressed rows: where the list of each begins, and the neighbours."""
