@@ -38,7 +38,7 @@ COLUMNS = {
 }
 
 _OWN: Overrides = {"training": {"epochs": 100, "learning_rate": 0.1, "loss_negatives": 20}}  # scikit-learn's first two
-_SHAPE = {"max_leaf_nodes": 8, "l2_regularization": 1.0}  # by validation links of usair: 31 leaves overfit there
+_SHAPE = {"max_leaf_nodes": 8, "l2_regularization": 1.0}  # by validation links: see the recipe `head`
 _FOLDS = 10  # a training edge's columns are computed without a tenth of the edges, itself among them
 _EDGES = 5_000  # training edges that trees are grown from at most
 _NEAR = 100  # best candidates by Katz, from which half of the negatives are drawn
