@@ -6,7 +6,9 @@ YINYAN_DATA=/data python benchmarks/ablations/batch_leak.py --data cora --method
 The published code of OCN divides common neighbours by the number of links of the batch that share them, and scores
 edges and negatives in separate batches. The score here is that number alone, per edge of the common neighbour, as a
 mean over the common neighbours of a pair: no feature, no training. AUC of test links, in batches of one label and in
-batches of both. `--methods` are trained, and scored in the same two ways. Nothing is chosen by these test links.
+batches of both. `--methods` are trained, and scored in the same two ways. About a dozen forms of the statistic were
+tried on the test links of ogbl-ddi; this one was the strongest in batches of one label, and a plain mean was close. It
+shows that the batch reveals labels, and is no figure of a method.
 """
 
 from __future__ import annotations
