@@ -22,7 +22,8 @@ from yinyan.splits import Split, known_pairs
 
 __all__ = ["TrainingData", "draw_loss_negatives", "num_listed", "training_data"]
 
-_LISTED = 50_000  # pairs of validation lists: about as many as an epoch of a small graph decodes
+_LISTED = 50_000  # pairs of validation lists, or as many as there are edges: fewer than an epoch decodes
+_MOST_LISTED = 1_000_000
 _MOST_CANDIDATES, _FEWEST_ENDS = 500, 100  # per list, and lists
 
 
@@ -103,7 +104,12 @@ class _Lists(NamedTuple):
 def num_listed(split: Split) -> int:
     """Pairs that are scored to rank validation edges in lists."""
     count = min(split.graph.num_nodes, _MOST_CANDIDATES)
-    return count * min(2 * len(split.valid_targets), max(_FEWEST_ENDS, _LISTED // max(1, count)))
+    return count * min(2 * len(split.valid_targets), _num_lists(split, count))
+
+
+def _num_lists(split: Split, count: int) -> int:
+    """How many ends of validation edges have lists of `count` candidates."""
+    return max(_FEWEST_ENDS, min(_MOST_LISTED, max(_LISTED, len(split.train_targets))) // max(1, count))
 
 
 def _valid_lists(split: Split) -> _Lists:
@@ -112,10 +118,13 @@ def _valid_lists(split: Split) -> _Lists:
     links, sides = split.valid_targets, graph.sides
     ends = links if graph.directed else np.concatenate([links, links[:, ::-1]])
     count = min(graph.num_nodes, _MOST_CANDIDATES)
-    ends = ends[np.sort(generator.permutation(len(ends))[: max(_FEWEST_ENDS, _LISTED // count)])]
+    ends = ends[np.sort(generator.permutation(len(ends))[: _num_lists(split, count)])]
     candidates = np.broadcast_to(np.arange(graph.num_nodes), (len(ends), graph.num_nodes))
     if graph.num_nodes > count:
         candidates = generator.integers(graph.num_nodes, size=(len(ends), count))
+        if graph.num_left is not None:  # of the other side
+            left, on_left = graph.num_left, ends[:, :1] < graph.num_left
+            candidates = np.where(on_left, left + candidates % (graph.num_nodes - left), candidates % left)
     pairs = np.stack([np.broadcast_to(ends[:, :1], candidates.shape), candidates], axis=2)
     found = graph.find_edges(pairs.reshape(-1, 2)).reshape(candidates.shape)
     is_known = np.zeros(graph.num_edges + 1, dtype=np.bool_)  # the last is that of no edge

@@ -103,7 +103,7 @@ def _by_inner_products(graph: Graph, num_targets: int) -> Suggestion:
             **{"learning_rate": 0.01, "weight_decay": 0.0, "averaging": 0.0, "moments": "rows"},
             **{"batch_size": batch, "epochs": epochs, "evaluate_every": _every(epochs)},
             **{"node_order": "local" if graph.num_nodes > _ORDERED_FROM else "given"},
-            **{"valid_share": min(0.1, _MOST_VALID / num_targets)},
+            **{"valid_share": min(0.1, _MOST_VALID / num_targets), "selection": "ranking"},
         },
     }
     edges = counted(num_targets, "training edge")
