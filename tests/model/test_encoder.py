@@ -506,3 +506,24 @@ class TestStorage:
         with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
             encoder._descended(f, terms)
         assert not [t for t in kept if t.shape == f.shape]
+
+
+def test_rows_that_node_dropout_leaves_out_are_not_multiplied() -> None:
+    """The same values and gradients as those of all products, times what dropout makes of ones."""
+    from yinyan.model.encoder import BaseModel
+    from yinyan.randomness import dropout
+
+    settings = EncoderSettings(inputs="embeddings", embedding_size=4, hidden_size=6, node_dropout=0.6, dropout=0.0)
+    base = BaseModel(settings, 30, 0)
+    assert base.table is not None and base.table_weight is not None
+    found = base(None, None, torch.Generator().manual_seed(3))
+    kept = dropout(torch.ones(30), 0.6, torch.Generator().manual_seed(3))[:, None]
+    assert 0 < (kept > 0).sum() < 30
+    wanted = (base.table @ base.table_weight[0]) * kept + base.bias
+    assert torch.allclose(found, wanted, atol=1e-6)
+    weights = [base.table, base.table_weight]
+    for got, right in zip(
+        torch.autograd.grad(found.square().sum(), weights), torch.autograd.grad(wanted.square().sum(), weights),
+        strict=True,
+    ):  # fmt: skip
+        assert torch.allclose(got, right, atol=1e-5)

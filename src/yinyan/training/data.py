@@ -104,7 +104,8 @@ class _Lists(NamedTuple):
 def num_listed(split: Split) -> int:
     """Pairs that are scored to rank validation edges in lists."""
     count = min(split.graph.num_nodes, _MOST_CANDIDATES)
-    return count * min(2 * len(split.valid_targets), _num_lists(split, count))
+    ends = len(split.valid_targets) * (1 if split.graph.directed else 2)
+    return count * min(ends, _num_lists(split, count))
 
 
 def _num_lists(split: Split, count: int) -> int:
