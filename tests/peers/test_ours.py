@@ -10,6 +10,7 @@ from yinyan.evaluation import make_split
 from yinyan.model.fitted import Fitted
 from yinyan.peers import Task, contract, method
 from yinyan.predictor import LinkPredictor
+from yinyan.retrieval import reranking
 from yinyan.sampling import draw_pairs
 from yinyan.training.fit import fit_model
 
@@ -98,3 +99,25 @@ class TestOneTrainingForTwoProtocols:
         assert run("clean", 3, other) == 4
         assert run("clean", 3, other, "gcn") == run("clean", 3, other, "gcn") - 1
         assert len(fits) == 1
+
+
+def test_targets_are_ranked_as_users_see_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortlist by the decoder's score first, in the reranked order; then the others."""
+    monkeypatch.setattr(contract, "SHORTLIST", 10)
+    monkeypatch.setattr(reranking, "SHORTLIST", 10)
+    split = split_of(communities())
+    settings = small(encoder={"num_negatives": 2, "expected_negatives": False, "sketch_size": 0})
+    outcome = method("yinyan-as-suggested")(Task(split, 0, settings, "cpu"))
+    model = LinkPredictor(**settings, seed=0, device="cpu").fit(split.graph, split=split)  # type: ignore[arg-type]
+    assert model.fitted_.reranking is not None and outcome.best is None and outcome.block is not None
+    everyone = np.arange(split.graph.num_nodes)
+    scores = outcome.block(everyone, everyone)
+    known = split.graph.find_edges(np.concatenate([split.train_targets, split.valid_targets]))
+    for source in everyone.tolist():
+        linked = split.graph.with_edges(known).neighbours(source)
+        new = np.setdiff1d(everyone, [*linked, source])
+        best = new[np.argsort(-scores[source, new], kind="stable")[:2]]
+        shown = model.recommend(split.graph.ids.take([source]), k=2).targets
+        assert split.graph.ids.take(best) == list(shown)
+        plain = np.sort(scores[source])
+        assert np.isfinite(plain).all()

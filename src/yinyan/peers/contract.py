@@ -178,15 +178,15 @@ def _reranked_blocks(split: Split, block: BlockScorer, reranker: Reranker) -> Bl
     def reranked_block(sources: Rows, targets: Rows) -> Scores:
         scores = np.array(block(sources, targets))
         for row, source in zip(scores, sources.tolist(), strict=True):
-            old = np.isin(targets, linked_rows(known, source)) | (targets == source)
-            new = np.where(old, -np.inf, row)
+            old = np.append(linked_rows(known, source), source)
+            places = np.minimum(np.searchsorted(targets, old), targets.size - 1)  # targets are ascending
+            new = row.copy()
+            new[places[targets[places] == old]] = -np.inf
             listed = np.argpartition(-new, SHORTLIST)[:SHORTLIST] if new.size > SHORTLIST else np.arange(new.size)
             listed = listed[np.isfinite(new[listed])]
             starts = np.array([0, listed.size])
             better = row[listed] + reranker.of_candidates(np.array([source]), starts, targets[listed])
-            rest = np.delete(np.arange(row.size), listed)
-            if listed.size and rest.size:
-                row[rest] -= max(0.0, float(row[rest].max() - better.min())) + 1.0
+            row -= max(0.0, float(row.max() - better.min(initial=np.inf))) + 1.0
             row[listed] = better
         return scores
 
