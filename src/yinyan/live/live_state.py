@@ -59,7 +59,6 @@ class Served:
             return None
         return base.of_rows(feature_tensor(self.fitted.graph.features, torch.device("cpu")), base.table)
 
-
     @functools.cached_property
     def silent(self) -> dict[int, list[int]]:
         """By row, the rows at the other ends of the model's edges that pass no messages."""
