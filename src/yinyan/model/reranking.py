@@ -17,6 +17,7 @@ Rows = NDArray[np.int64]
 Floats = NDArray[np.floating[Any]]
 
 _FEWEST = 40  # held-out edges within shortlists: fewer do not show whether a reranking helps
+_MOST = 4_000  # that weights are fitted to
 _DECAY = 0.01  # per edge, of weights over the spread of their columns
 _LEAST = 0.05  # of the weight of the decoder's score, so that the others stay bounded in its scale
 _BEYOND = 1.5  # standard errors of the gain
@@ -139,6 +140,8 @@ def _reciprocal_ranks(scores: Floats, lists: Shortlists) -> NDArray[np.float64]:
 def _fitted(inputs: Floats, hits: NDArray[np.bool_], is_there: NDArray[np.bool_]) -> Floats:
     """(c,) weights of the columns of inputs; the first, that of the decoder's score, does not decay."""
     source, place = np.nonzero(hits)
+    few = np.linspace(0, source.size - 1, min(source.size, _MOST)).astype(np.int64)  # six weights need no more
+    source, place = source[few], place[few]
     spread = inputs[is_there].std(axis=0) + 1e-9
     x = inputs / spread
     against = x[source] - x[source, place][:, None]  # differences to the held-out edge: its own are 0
