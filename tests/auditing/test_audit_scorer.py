@@ -1,4 +1,4 @@
-"""Audits of scorers: a planted dependence on the batch is found with its size, noise is told apart from it."""
+"""Audits of scorers: a planted dependence on the batch is found with its size, and noise is distinguished from it."""
 
 from __future__ import annotations
 
