@@ -48,7 +48,7 @@ class TestLines:
             shown.advance(done, "loss 1")
         shown.finish()
         shown.finish()
-        assert stream.getvalue() == "epoch 3/3   loss 1   took 3 s\n"
+        assert stream.getvalue() == "epoch 3/3   loss 1   took 3.0 s\n"
 
     def test_parts_done_before_do_not_count_as_fast(self, clock: Clock) -> None:
         stream = io.StringIO()
@@ -76,7 +76,7 @@ class TestLines:
     @pytest.mark.parametrize(
         ("seconds", "said"),
         [
-            *((0.24, "0.2 s"), (42.4, "42 s"), (119, "2 min"), (162, "2 min 40 s")),
+            *((0.24, "0.2 s"), (4.94, "4.9 s"), (42.4, "42 s"), (119, "2 min"), (162, "2 min 40 s")),
             *((594, "9 min 50 s"), (596, "10 min"), (600, "10 min"), (9000, "2.5 h")),
         ],
     )

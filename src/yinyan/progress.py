@@ -337,7 +337,7 @@ def make_folder(folder: Path, wanted_for: Path) -> None:
 def duration(seconds: float) -> str:
     """Seconds in words: 0.4 s, 42 s, 3 min 20 s, 45 min, 2.5 h."""
     if seconds < 100:
-        return f"{seconds:.1f} s" if seconds < 1 else f"{seconds:.0f} s"
+        return f"{seconds:.1f} s" if seconds < 5 else f"{seconds:.0f} s"
     if seconds < 595:
         minutes, rest = divmod(round(seconds / 10), 6)
         return f"{minutes} min {10 * rest} s" if rest else f"{minutes} min"

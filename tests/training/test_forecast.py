@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from contracts import planted_graph
 from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
+from yinyan.settings import TrainingSettings
 from yinyan.training import fit
 from yinyan.training import forecast as forecasting
 from yinyan.training.hooks import Hooks
@@ -42,3 +44,18 @@ def test_the_line_is_near_what_the_run_takes(monkeypatch: pytest.MonkeyPatch) ->
     number, unit = announced.removeprefix("time: about ").split()[:2]
     seconds = float(number) * {"s": 1, "min": 60}[unit]
     assert 0.2 * taken < seconds < 5 * taken  # benchmarks/speed/fitting.py measures it
+
+
+@pytest.mark.parametrize(
+    ("selection", "patience", "epochs", "share"),
+    [
+        ("ranking", 6, 20, math.sqrt(0.5)),  # 20 validations: it may end after 7, and seldom does before 10
+        ("ranking", 6, 8, math.sqrt(7 / 8)),
+        ("ranking", 6, 6, 1.0),  # no time to wait
+        ("ranking", 0, 20, 1.0),
+        ("balanced", 6, 20, 1.0),
+    ],
+)
+def test_a_run_that_may_end_early_is_expected_to(selection: str, patience: int, epochs: int, share: float) -> None:
+    settings = TrainingSettings(selection=selection, patience=patience, epochs=epochs, evaluate_every=1)
+    assert forecasting._expected_share(settings, epochs) == pytest.approx(share)

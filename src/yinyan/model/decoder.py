@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from yinyan.errors import SettingsError
+from yinyan.model.pair_products import ends, pair_products
 from yinyan.model.sketches import DEGREE_OFFSET, SharedStructure
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
@@ -58,11 +59,17 @@ class Decoder(nn.Module):
 
     def of_pairs(self, y: Tensor, pairs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """The same for (..., 2) places of (n, row) rows; no gradient passes the sketches, so that none is made."""
-        if self.structure is None:
-            return self(*_ends(y, pairs), generator)  # type: ignore[no-any-return]
-        estimates = self.structure.of_pairs(y.detach()[:, self.size :], pairs.reshape(-1, 2))
-        estimates = estimates.unflatten(0, pairs.shape[:-1])
-        return self.mapped_logits(*_ends(y[:, : self.size], pairs), generator, self.structure.layers(estimates))
+        shared = None
+        if self.structure is not None:
+            estimates = self.structure.of_pairs(y.detach()[:, self.size :], pairs.reshape(-1, 2))
+            shared = self.structure.layers(estimates.unflatten(0, pairs.shape[:-1]))
+        return self.placed_logits(y, pairs, generator, shared)
+
+    def placed_logits(
+        self, y: Tensor, pairs: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """Logits of (..., 2) places of (n, row) rows and what their sketches share."""
+        return self.mapped_logits(*ends(y[:, : self.size], pairs), generator, shared)
 
     def of_block(self, sources: Tensor, targets: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """(b, c) logits of all pairs of (b, row) sources and (c, row) targets."""
@@ -97,16 +104,6 @@ class Decoder(nn.Module):
         raise NotImplementedError
 
 
-def _ends(y: Tensor, pairs: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows of both ends of (..., 2) pairs.
-
-    By `index_select`: the backward pass of y[pairs] adds with atomics on several threads, so that its sums, and with
-    them a whole run, would differ from one time to the next.
-    """
-    rows = y.index_select(0, pairs.reshape(-1)).view(*pairs.shape, y.shape[1])
-    return rows[..., 0, :], rows[..., 1, :]
-
-
 class HadamardMLP(Decoder):
     """p(i, j) = σ(MLP(y_i ⊙ y_j)), with optional residual connections and layer normalisation."""
 
@@ -122,8 +119,19 @@ class HadamardMLP(Decoder):
     def pair_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
     ) -> Tensor:
-        """MLP(y_i ⊙ y_j); what is shared joins the first hidden layer, or the logit if there is none."""
-        x = sources * targets
+        """MLP(y_i ⊙ y_j)."""
+        return self._of_products(sources * targets, generator, shared)
+
+    def placed_logits(
+        self, y: Tensor, pairs: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """The same for places of rows; without maps, rows are multiplied where they stand."""
+        if not self.is_symmetric:
+            return super().placed_logits(y, pairs, generator, shared)
+        return self._of_products(pair_products(y, self.size, pairs), generator, shared)
+
+    def _of_products(self, x: Tensor, generator: torch.Generator | None, shared: Tensor | None) -> Tensor:
+        """The MLP; what is shared joins the first hidden layer, or the logit if there is none."""
         for linear, norm in zip(self.hidden, self.norms, strict=True):
             z = linear(x)
             if shared is not None:

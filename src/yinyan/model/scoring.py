@@ -83,5 +83,7 @@ def score_pairs(model: Model, y: Tensor, messages: MessageGraph, pairs: Tensor) 
 
 
 def _in_blocks(logits: Callable[[Tensor], Tensor], pairs: Tensor) -> Scores:
-    parts = [logits(block).float().cpu() for block in pairs.split(_BLOCK)]
-    return torch.cat(parts).numpy() if parts else np.empty(0, dtype=np.float32)
+    scores = torch.empty(pairs.shape[0])  # at once: results kept between large blocks would scatter the free memory
+    for first, block in zip(range(0, pairs.shape[0], _BLOCK), pairs.split(_BLOCK), strict=False):
+        scores[first : first + _BLOCK] = logits(block)
+    return scores.numpy()

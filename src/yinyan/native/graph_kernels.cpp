@@ -308,6 +308,30 @@ void estimate_pairs(const float* rows, int64_t stride, int64_t size, const int64
     share(rows + pairs[2 * p] * stride, rows + pairs[2 * p + 1] * stride, size, out + 6 * p);
 }
 
+// (pairs, size) y_i ⊙ y_j of the pairs [begin, end); rows of y stand `stride` floats apart.
+void multiply_pairs(const float* y, int64_t stride, int64_t size, const int64_t* pairs, int64_t begin, int64_t end,
+                    float* out) {
+  for (int64_t p = begin; p < end; ++p) {
+    const float *a = y + pairs[2 * p] * stride, *b = y + pairs[2 * p + 1] * stride;
+    float* product = out + p * size;
+    for (int64_t k = 0; k < size; ++k) product[k] = a[k] * b[k];
+  }
+}
+
+// The gradient of these products for the nodes [begin, end): Σ_p slope_p ⊙ y_j over the pairs p = (i, j) of node i, which
+// are given as compressed rows. Rows of `out` stand as far apart as those of y; their other columns become 0.
+void pair_gradients(const float* y, int64_t stride, int64_t size, const float* slopes, const int32_t* indptr,
+                    const int32_t* columns, const int32_t* pair_of_slot, int64_t begin, int64_t end, float* out) {
+  for (int64_t i = begin; i < end; ++i) {
+    float* sum = out + i * stride;
+    for (int64_t k = 0; k < stride; ++k) sum[k] = 0;
+    for (int32_t e = indptr[i]; e < indptr[i + 1]; ++e) {
+      const float *slope = slopes + int64_t(pair_of_slot[e]) * size, *other = y + int64_t(columns[e]) * stride;
+      for (int64_t k = 0; k < size; ++k) sum[k] += slope[k] * other[k];
+    }
+  }
+}
+
 // (candidates, 4) exact counts between the sources [begin, end) and their candidates, over compressed rows: common
 // neighbours, the same over the logarithm of their degree (Adamic-Adar) and over the degree (resource allocation), and
 // paths of length three, each over the roots of the degrees of its two inner nodes. Candidates of source s stand at

@@ -30,6 +30,8 @@ __all__ = [
     "estimate_pairs",
     "layer",
     "library",
+    "multiply_pairs",
+    "pair_gradients",
     "project",
     "scaled_values",
     "suits",
@@ -291,6 +293,27 @@ def estimate_pairs(rows: Tensor, size: int, pairs: Tensor) -> Tensor:
     return found
 
 
+def multiply_pairs(y: Tensor, size: int, pairs: Tensor) -> Tensor:
+    """(p, size) y_i ⊙ y_j of (p, 2) pairs, over the first `size` columns of y."""
+    pairs = pairs.contiguous()
+    products = torch.empty(pairs.shape[0], size)
+    given = (_at(y), y.stride(0), size, _at(pairs))
+    run_ranges(_required().multiply_pairs, given, equal_parts(pairs.shape[0], size), products.data_ptr())
+    return products
+
+
+def pair_gradients(y: Tensor, size: int, pairs: Tensor, slopes: Tensor) -> Tensor:
+    """The gradient of `multiply_pairs` for y, given (p, size) slopes; 0 in the other columns of y.
+
+    Each row is summed in the order of its pairs, so that the sums do not depend on the number of threads.
+    """
+    indptr, columns, pair_of_slot = symmetric_rows(pairs, y.shape[0])
+    found, slopes = torch.empty_like(y), slopes.contiguous()
+    given = (_at(y), y.stride(0), size, _at(slopes), _at(indptr), _at(columns), _at(pair_of_slot))
+    run_ranges(_required().pair_gradients, given, row_ranges(y.shape[0], [indptr], size), found.data_ptr())
+    return found
+
+
 def count_shared(
     indptr: Tensor, columns: Tensor, most: int, sources: Tensor, starts: Tensor, candidates: Tensor
 ) -> Tensor:
@@ -346,6 +369,8 @@ def _declare(built: ctypes.CDLL) -> None:
         getattr(built, f"project_{name}").argtypes = (pointer, pointer, long, long, long, long, pointer)
     built.drop.argtypes = (pointer, pointer, ctypes.c_uint8, ctypes.c_float, long, long, pointer)
     built.estimate_pairs.argtypes = (pointer, long, long, pointer, long, long, pointer)
+    built.multiply_pairs.argtypes = (pointer, long, long, pointer, long, long, pointer)
+    built.pair_gradients.argtypes = (pointer, long, long, *[pointer] * 4, long, long, pointer)
     built.count_shared.argtypes = (pointer, pointer, long, long, pointer, pointer, pointer, long, long, pointer)
     built.draw_nodes.argtypes = (ctypes.c_uint64, long, long, long, pointer)
     built.draw_block_pairs.argtypes = (

@@ -19,14 +19,12 @@ __all__ = ["forecast"]
 _TRIALS = 3  # steps at most: the first also loads code and memory, and does not count if there are others
 _ENOUGH = 5.0  # seconds after which a step that was tried is the last
 _UPDATE = 1.15  # a step with its update, over its gradients alone
+_EARLIEST = 0.5  # of the epochs: a run that is chosen by lists and ends early seldom ends before
 _AFTER = 3  # passes after training that cost about a validation each: figures, embeddings, energies
 
 
 def forecast(model: Model, data: TrainingData, settings: TrainingSettings, seed: int) -> float:
-    """Seconds of all epochs and of what follows, if no patience ends them earlier.
-
-    Weights and random streams are left as they are.
-    """
+    """Seconds of the epochs and of what follows; weights and random streams are left as they are."""
     device, num_targets = data.targets.device, data.targets.shape[0]
     batch_size = batch_size_of(settings, num_targets)
     steps = settings.epochs * math.ceil(num_targets / batch_size)
@@ -41,5 +39,16 @@ def forecast(model: Model, data: TrainingData, settings: TrainingSettings, seed:
     validate(model, data, EpochRecord(0, 0.0, 0.0), settings, streams)
     validation = time.perf_counter() - began
     step = min(spent[1:] or spent)
-    validations = math.ceil(settings.epochs / settings.evaluate_every) + _AFTER
-    return _UPDATE * steps * step + validations * validation
+    validations = math.ceil(settings.epochs / settings.evaluate_every)
+    share = _expected_share(settings, validations)
+    return share * (_UPDATE * steps * step + validations * validation) + _AFTER * validation
+
+
+def _expected_share(settings: TrainingSettings, validations: int) -> float:
+    """Of the epochs that a run will take: the middle (of ratios) between the earliest stop and all of them.
+
+    Runs that are chosen by another metric than lists go on to improve while the learning rate falls.
+    """
+    if settings.selection != "ranking" or not 0 < settings.patience < validations:
+        return 1.0
+    return math.sqrt(max(_EARLIEST, (settings.patience + 1) / validations))

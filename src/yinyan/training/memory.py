@@ -149,7 +149,9 @@ def _decoder(split: Split, settings: Settings) -> int:
         validated = min(_BLOCK, max(len(split.valid_targets), split.valid_negatives.size // 2)) * 5 * row
         return _FLOAT * max(validated, BLOCK * (6 * settings.training.loss_negatives + 8 * row))
     pairs = min(settings.training.batch_size or targets, targets) * (1 + settings.training.loss_negatives)
-    floats = (6 if split.graph.directed else 4) * encoder.hidden_size  # both ends, maps, product, its gradient
+    in_place = decoder.kind == "hadamard" and not split.graph.directed  # see `pair_products`
+    # the product and its gradient; or both ends, perhaps maps of them, and these two
+    floats = (2 if in_place else 6 if split.graph.directed else 4) * encoder.hidden_size
     validated = floats - encoder.hidden_size  # without gradients
     if decoder.kind == "hadamard":
         hidden = 2 + decoder.norm + decoder.residual + (1.25 if decoder.dropout else 0)
