@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,7 @@ from yinyan.retrieval.index import Index, build_index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.recommend import Where, as_list, checked_k
+from yinyan.retrieval.shards import ShardedSearch
 from yinyan.retrieval.state import FittedState
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
@@ -449,6 +451,57 @@ class LinkPredictor:
         if not narrowed:
             chooser.note_exact(len(nodes), time.perf_counter() - started)
         return found
+
+    @contextmanager
+    def sharded(
+        self, path: str | Path, *, shards: int | None = None, threads: int = 1, address: str | None = None
+    ) -> Iterator[LinkPredictor]:
+        """Answer questions by Ray actors that hold shards of the embeddings, as long as the context lasts.
+
+        Exact answers are the same as without: scores, order and probabilities. An actor that dies is started again.
+
+        Parameters
+        ----------
+        path
+            The directory that this model was loaded from; every host of the cluster must be able to read it.
+        shards
+            Number of actors. Without it, the processors of the cluster over `threads`.
+        threads
+            Number of threads per actor.
+        address
+            Address of a Ray cluster. Without it, that of the environment variable RAY_ADDRESS, or a cluster of this
+            machine, which ends with the context.
+
+        Yields
+        ------
+        LinkPredictor
+            This model.
+
+        Raises
+        ------
+        MissingExtraError
+            If Ray is not installed (extra `cluster`).
+        InputError
+            If `shards` is no positive integer, or there is no cluster at the address.
+        StoreError
+            If a host holds another model in `path`.
+
+        Examples
+        --------
+        >>> import yinyan
+        >>> model = yinyan.LinkPredictor.load("model")  # doctest: +SKIP
+        >>> with model.sharded("model", shards=4):  # doctest: +SKIP
+        ...     found = model.recommend([1, 2, 3], k=10, search="exact")
+        """
+        from yinyan.retrieval.ray_shards import ray_shards
+
+        state = self._kept(self._fitted)[0]
+        with ray_shards(Path(path), state.num_nodes, shards=shards, threads=threads, address=address) as ask:
+            own, state.search = state.search, ShardedSearch(ask)
+            try:
+                yield self
+            finally:
+                state.search = own
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
         """The `k` nodes nearest to each node in the embedding space.

@@ -116,6 +116,38 @@ class TestRecommendAll:
         assert [row["target"] for row in read(path)] == list(whole.targets)
 
 
+class TestParts:
+    """A name without an ending is a folder of Parquet parts."""
+
+    def test_parts_hold_the_rows_of_one_call(self, text_model: LinkPredictor, tmp_path: Path) -> None:
+        count = recommend_all(text_model, tmp_path / "links", 2, at_once=3)
+        whole = text_model.recommend(text_model.graph_.ids.take(range(20)), 2)
+        parts = sorted((tmp_path / "links").glob("*.parquet"))
+        rows = [row for part in parts for row in read(part)]
+        assert count == len(rows) == len(whole)
+        assert [row["target"] for row in rows] == list(whole.targets)
+
+    def test_goes_on_where_it_was_stopped(self, text_model: LinkPredictor, tmp_path: Path) -> None:
+        folder, done = tmp_path / "links", []
+        with pytest.raises(StoppedError, match="stopped after 6 of 20 nodes"):
+            recommend_all(
+                text_model, folder, 2, on_progress=lambda d, n: done.append(d), should_stop=lambda: len(done) == 2
+            )
+        written = {part.name: part.stat().st_mtime_ns for part in folder.glob("*.parquet")}
+        recommend_all(text_model, folder, 2)
+        assert len(written) == 2
+        assert all((folder / name).stat().st_mtime_ns == time for name, time in written.items())
+
+    def test_a_folder_of_something_else_is_left_alone(self, text_model: LinkPredictor, tmp_path: Path) -> None:
+        (tmp_path / "links").mkdir()
+        (tmp_path / "links" / "mine.txt").write_text("mine")
+        with pytest.raises(StoreError, match="holds something else"):
+            recommend_all(text_model, tmp_path / "links", 2)
+        assert (tmp_path / "links" / "mine.txt").read_text() == "mine"
+        with pytest.raises(StoreError, match="its folder does not exist"):
+            recommend_all(text_model, tmp_path / "absent" / "links", 2)
+
+
 class TestFiles:
     @pytest.mark.parametrize(
         ("name", "said"),

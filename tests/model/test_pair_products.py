@@ -17,9 +17,7 @@ def rows() -> torch.Tensor:
 
 @pytest.mark.parametrize("size", [1, 16, 29])
 @pytest.mark.parametrize("shape", [(70,), (20, 3), (0,)])
-def test_products_and_gradients_are_those_of_plain_torch(
-    rows: torch.Tensor, size: int, shape: tuple[int, ...]
-) -> None:
+def test_products_and_gradients_are_those_of_plain_torch(rows: torch.Tensor, size: int, shape: tuple[int, ...]) -> None:
     pairs = torch.randint(0, 40, (*shape, 2), generator=torch.Generator().manual_seed(1))
     if pairs.numel():
         pairs[0] = 3  # a pair of a node with itself counts twice

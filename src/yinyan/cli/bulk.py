@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from yinyan.errors import InputError, StoppedError, UnknownNodeError
+from yinyan.errors import InputError, StoppedError, StoreError, UnknownNodeError
 from yinyan.files import write_error, write_text
 from yinyan.graph import Graph
 from yinyan.graph.labels import rows_of_texts, unknown_node
@@ -26,8 +28,17 @@ from yinyan.retrieval.index import Index
 from yinyan.text import counted
 from yinyan.training.fingerprints import graph_fingerprint
 
-__all__ = ["candidates", "check_rows_file", "pairs_of", "recommend_all", "write_rows"]
+__all__ = [
+    "candidates",
+    "check_parts_folder",
+    "check_rows_file",
+    "is_parts_folder",
+    "pairs_of",
+    "recommend_all",
+    "write_rows",
+]
 
+_MARK = "parts.json"  # in a folder of parts: what they are parts of
 _BLOCK = 500  # sources a part of an exact search
 _NAMED = 5  # lines with unknown nodes that an error names
 _INDEXED = 8192  # of one by an index, which asks for similar sources together
@@ -70,6 +81,7 @@ def recommend_all(
     *,
     index: Index | None = None,
     where: str | None = None,
+    at_once: int = 1,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
@@ -77,28 +89,63 @@ def recommend_all(
 
     They are found exactly, or by an `index`, among the candidates that a condition `where` admits. Finished parts lie
     in a folder beside `path` until all are there, so a second call with the same model, index, `where` and `k` goes on
-    after an interruption.
+    after an interruption. A `path` without an ending is itself the folder of the parts. With `at_once` several parts
+    are under way, so that those who search need not wait while answers are written.
     """
-    check_rows_file(path)
+    into_parts = is_parts_folder(path)
+    check_parts_folder(path) if into_parts else check_rows_file(path)
     ids = model.graph_.ids
-    folder = path.with_name(f"{path.name}.parts")
+    folder = path if into_parts else path.with_name(f"{path.name}.parts")
     block = _BLOCK if index is None else _INDEXED
     _prepare(folder, model, k, block, index, where)
-    starts = range(0, len(ids), block)
-    for start in starts:
-        part = folder / f"{start:012d}.parquet"
-        if not part.exists():
-            if should_stop():
-                raise StoppedError(
-                    f"stopped after {start:,} of {len(ids):,} nodes; the finished parts are in '{folder}'"
-                )
-            nodes = ids.take(range(start, min(start + block, len(ids))))
-            found = model.recommend(nodes, k, where=where, index=index, search="exact")
-            write_parquet(found.to_arrow(), part)
-        on_progress(min(start + block, len(ids)), len(ids))
-    count = _join([folder / f"{start:012d}.parquet" for start in starts], path)
+    parts = {start: folder / f"{start:012d}.parquet" for start in range(0, len(ids), block)}
+
+    def answer(start: int) -> None:
+        nodes = ids.take(range(start, min(start + block, len(ids))))
+        found = model.recommend(nodes, k, where=where, index=index, search="exact")
+        write_parquet(found.to_arrow(), parts[start])
+
+    missing = [start for start, part in parts.items() if not part.exists()]
+    for done, _ in enumerate(_in_order(answer, missing, at_once, should_stop), start=len(parts) - len(missing) + 1):
+        on_progress(min(done * block, len(ids)), len(ids))
+    left = sum(not part.exists() for part in parts.values())
+    if left:
+        done = min((len(parts) - left) * block, len(ids))
+        raise StoppedError(f"stopped after {done:,} of {len(ids):,} nodes; the finished parts are in '{folder}'")
+    if into_parts:
+        return sum(pq.read_metadata(part).num_rows for part in parts.values())
+    count = _join(list(parts.values()), path)
     shutil.rmtree(folder, ignore_errors=True)
     return count
+
+
+def is_parts_folder(path: Path) -> bool:
+    """Whether rows are to be written as a folder of Parquet parts: its name has no ending."""
+    return not path.suffix
+
+
+def check_parts_folder(path: Path) -> None:
+    """Refuse a folder that holds something else, before its parts are made."""
+    if path.is_file() or (path.is_dir() and any(path.iterdir()) and not (path / _MARK).exists()):
+        raise StoreError(f"cannot write parts to '{path}': it is there, and holds something else (choose another name)")
+    if not path.parent.is_dir():
+        raise StoreError(f"cannot write '{path}': its folder does not exist (create it first)")
+
+
+def _in_order(
+    work: Callable[[int], None], tasks: Sequence[int], at_once: int, should_stop: Callable[[], bool]
+) -> Iterator[None]:
+    """One result for each task, in their order; no more than `at_once` are under way, and a stop finishes those."""
+    waiting = deque(tasks)
+    running: deque[Future[None]] = deque()
+    with ThreadPoolExecutor(at_once, thread_name_prefix="answers") as pool:
+        while waiting or running:
+            while waiting and len(running) < at_once and not should_stop():
+                running.append(pool.submit(work, waiting.popleft()))
+            if not running:
+                return
+            running.popleft().result()
+            yield
 
 
 def _known_rows(
@@ -150,7 +197,7 @@ def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Inde
     )
     facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": block, "by": by}
     mark = json.dumps({**facts, "where": where, "attributes": _attributes_digest(model.graph_)})
-    label = folder / "parts.json"
+    label = folder / _MARK
     try:
         if folder.exists() and (not label.exists() or label.read_text(encoding="utf-8") != mark):
             shutil.rmtree(folder)

@@ -116,15 +116,20 @@ def recommend(
     no_labels: flags.NoLabels = False,
     by_index: flags.ByIndex = False,
     exact: flags.Exact = False,
-    out: flags.RowsFile = None,
+    engine: flags.Engine = "local",
+    shards: flags.Shards = None,
+    out: flags.RowsOrParts = None,
     device: flags.Device = "auto",
     threads: flags.Threads = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Recommend the best new links of nodes."""
+    """Recommend the best new links of nodes.
+
+    With --engine ray, actors of a Ray cluster each hold a part of the embeddings and search it exactly.
+    """
     from yinyan.cli import searching
-    from yinyan.cli.bulk import candidates, check_rows_file
+    from yinyan.cli.bulk import candidates, check_parts_folder, check_rows_file, is_parts_folder
     from yinyan.retrieval.choice import described
     from yinyan.retrieval.conditions import check_condition
 
@@ -135,11 +140,19 @@ def recommend(
         raise InputError("--all makes many rows: name a file for them with --out links.parquet")
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
-    check_rows_file(out)
+    searching.check_engine(engine, shards, by_index=by_index, everything=everything)
+    if everything and out is not None and is_parts_folder(out):
+        check_parts_folder(out)
+    else:
+        check_rows_file(out)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     graph, progress = predictor.graph_, show_progress(quiet=quiet)
     if where is not None:
         check_condition(graph, where)
+    if engine == "ray" and out is not None:
+        with predictor.sharded(model, shards=shards, threads=threads or 1):
+            common.recommend_all(predictor, out, k, progress, as_json=as_json, where=where, at_once=2)
+        return
     count = graph.num_nodes if everything else len(nodes or ())
     narrowed = exact or ((among is not None or where is not None) and not everything and not by_index)
     built = searching.chosen_index(predictor, model, count, k, progress, by_index=by_index, exact=narrowed)

@@ -239,6 +239,7 @@ def recommend_all(
     as_json: bool,
     index: Index | None = None,
     where: str | None = None,
+    at_once: int = 1,
 ) -> None:
     """Every node's recommendations to a file; Ctrl-C keeps the finished parts, and the same command goes on."""
     from yinyan.cli.bulk import recommend_all as stream_all
@@ -247,7 +248,7 @@ def recommend_all(
     try:
         with task(progress, "nodes", model.graph_.num_nodes) as should_stop:
             count = stream_all(
-                model, out, k, index=index, where=where,
+                model, out, k, index=index, where=where, at_once=at_once,
                 on_progress=lambda done, _: progress.advance(done), should_stop=should_stop,
             )  # fmt: skip
     except StoppedError as stopped:

@@ -21,14 +21,17 @@ __all__ = [
     "ByIndex",
     "Device",
     "Edges",
+    "Engine",
     "Exact",
     "Labels",
     "Model",
     "NoLabels",
     "Quiet",
     "RowsFile",
+    "RowsOrParts",
     "Run",
     "Seed",
+    "Shards",
     "SkipUnknown",
     "Threads",
     "Where",
@@ -49,6 +52,17 @@ Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
 Threads = Annotated[int | None, typer.Option(help="number of threads (default: YINYAN_THREADS, else all cores)", min=1)]
 RowsFile = Annotated[
     Path | None, typer.Option(help=".csv, .parquet, .jsonl or .xlsx file for the rows (default: print them)")
+]
+RowsOrParts = Annotated[
+    Path | None,
+    typer.Option(
+        help=".csv, .parquet, .jsonl or .xlsx file for the rows; with --all also a folder for Parquet parts "
+        "(default: print them)"
+    ),
+]
+Engine = Annotated[str, typer.Option(help="what searches with --all: local (this process) or ray (a Ray cluster)")]
+Shards = Annotated[
+    int | None, typer.Option(help="number of Ray actors (default: the processors of the cluster)", min=1)
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="print no progress and no notes")]

@@ -10,8 +10,9 @@ from yinyan.progress import Progress
 from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import INDEX_FILE
 
-__all__ = ["check_flags", "chosen_index"]
+__all__ = ["check_engine", "check_flags", "chosen_index"]
 
+_ENGINES = ("local", "ray")
 _FEW = 64  # nodes: reading an index takes longer than scoring all nodes for these
 
 
@@ -19,6 +20,18 @@ def check_flags(*, by_index: bool, exact: bool) -> None:
     """Refuse two flags that exclude each other."""
     if by_index and exact:
         raise InputError("--index and --exact exclude each other: leave one out")
+
+
+def check_engine(engine: str, shards: int | None, *, by_index: bool, everything: bool) -> None:
+    """Refuse an engine that does not exist, and options that it does not have."""
+    if engine not in _ENGINES:
+        raise InputError(f"--engine needs to be {' or '.join(_ENGINES)} (got {engine!r})")
+    if engine == "local" and shards is not None:
+        raise InputError("--shards is an option of --engine ray: add it, or leave --shards out")
+    if engine == "ray" and not everything:
+        raise InputError("--engine ray answers for every node: add --all, or leave --engine out")
+    if engine == "ray" and by_index:
+        raise InputError("--engine ray searches exactly: leave --index out")
 
 
 def chosen_index(

@@ -78,21 +78,27 @@ class ExactSearch:
         pool: Rows | None = None,
     ) -> list[TopK]:
         """For each source the best of `pool` (sorted rows; all without), but for itself and the `excluded`."""
-        own = rows.gather(sources)
         left_out = [left_out_of(int(source), excluded) for source in sources]
-        if type(self.scorer.decoder) is DotDecoder and self.scorer.decoder.structure is None and len(sources) > 1:
-            parts = range(0, len(sources), self._together)
+        return self.top_k_of(rows, rows.gather(sources), k, left_out, pool)
+
+    @torch.no_grad()
+    def top_k_of(
+        self, rows: Snapshot, own: Tensor, k: int, left_out: Sequence[Rows], pool: Rows | None = None
+    ) -> list[TopK]:
+        """The same for (s, row) stored vectors of sources, which need not stand in `rows`."""
+        if type(self.scorer.decoder) is DotDecoder and self.scorer.decoder.structure is None and len(own) > 1:
+            parts = range(0, len(own), self._together)
             return [
                 top
                 for at in parts
                 for top in self._dots(rows, own[at : at + self._together], k, left_out[at : at + self._together], pool)
             ]
-        self._asked += len(sources)
+        self._asked += len(own)
         screen = None if pool is not None else self._screen(rows.base)
         if screen is not None:
             bounds = (made for part in own.split(_TOGETHER) for made in self.scorer.bounds(screen, rows.base, part))
             return [self._by_bounds(made, rows, own[at], k, left_out[at]) for at, made in enumerate(bounds)]
-        return [self._one(rows, own[place], k, left_out[place], pool) for place in range(len(sources))]
+        return [self._one(rows, own[place], k, left_out[place], pool) for place in range(len(own))]
 
     def _screen(self, y: Tensor) -> Screen | None:
         worth = self._may_screen and self._asked >= _SCREENED and y.shape[0] >= _SCREENED_ROWS

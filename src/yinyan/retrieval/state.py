@@ -27,6 +27,7 @@ from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.node_columns import graph_column, graph_columns
 from yinyan.retrieval.reranking import reranked, shortlist_for
+from yinyan.retrieval.shards import Search
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["AnswerState", "Evidence", "FittedState", "SearchState", "linked_rows", "pair_scores", "reranker_of"]
@@ -133,7 +134,7 @@ class FittedState(AnswerState):
         self.decoder, self.calibration = fitted.model.decoder, fitted.calibration
         self.base_rate, self.missing_share = fitted.base_rate, fitted.missing_share
         self.reranker = reranker_of(fitted)
-        self.search = ExactSearch(self.decoder)
+        self.search: Search = ExactSearch(self.decoder)
         self._snapshot = Snapshot.of(fitted.embeddings, check=False)
         self._versions = _versions(fitted)
 
