@@ -182,3 +182,17 @@ def test_ids_that_the_terminal_cannot_spell_are_escaped(model: Path, tmp_path: P
     assert b"\\u0141\xf3d\\u017a" in plain.stdout
     as_json = subprocess.run([*base, "--json"], env=environment, capture_output=True, cwd=tmp_path)
     assert json.loads(as_json.stdout)[0]["source"] == "Łódź"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--engine", "dask", "--all"], "--engine needs to be local or ray"),
+        (["--shards", "2", "--all"], "--shards is an option of --engine ray"),
+        (["--engine", "ray", "0"], "--engine ray answers for every node"),
+        (["--engine", "ray", "--all", "--index"], "--engine ray searches exactly"),
+    ],
+)
+def test_options_of_engines_that_do_not_fit_are_refused(given: list[str], said: str, tmp_path: Path) -> None:
+    out = ["--out", tmp_path / "links"] if "--all" in given else []
+    assert said in refused("recommend", tmp_path, *given, *out)

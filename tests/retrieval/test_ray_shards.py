@@ -47,9 +47,11 @@ def test_the_answers_of_one_process(cluster: Any, saved: Path) -> None:
     alone = model.recommend(list(range(40)), k=4, search="exact")
     with model.sharded(saved, shards=2):
         found = model.recommend(list(range(40)), k=4, search="exact")
+        best = model.best_links(7, search="exact")
     assert found.targets == alone.targets
     assert np.array_equal(found.scores, alone.scores)
     assert np.array_equal(found.probabilities, alone.probabilities)
+    assert best.targets == model.best_links(7, search="exact").targets
     assert model.recommend(0, k=4, search="exact").targets == alone.targets[:4], "its own search is back"
 
 

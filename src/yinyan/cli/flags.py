@@ -60,7 +60,7 @@ RowsOrParts = Annotated[
         "(default: print them)"
     ),
 ]
-Engine = Annotated[str, typer.Option(help="what searches with --all: local (this process) or ray (a Ray cluster)")]
+Engine = Annotated[str, typer.Option(help="what searches for many nodes: local (this process) or ray (a Ray cluster)")]
 Shards = Annotated[
     int | None, typer.Option(help="number of Ray actors (default: the processors of the cluster)", min=1)
 ]

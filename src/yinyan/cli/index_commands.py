@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -59,6 +60,8 @@ def best_links(
     no_labels: flags.NoLabels = False,
     by_index: flags.ByIndex = False,
     exact: flags.Exact = False,
+    engine: flags.Engine = "local",
+    shards: flags.Shards = None,
     out: flags.RowsFile = None,
     device: flags.Device = "auto",
     threads: flags.Threads = None,
@@ -73,14 +76,17 @@ def best_links(
     from yinyan.retrieval.conditions import check_condition
 
     searching.check_flags(by_index=by_index, exact=exact)
+    searching.check_engine(engine, shards, by_index=by_index, everything=True)
     check_rows_file(out)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     progress = show_progress(quiet=quiet)
     if where is not None:
         check_condition(predictor.graph_, where)
-    count = predictor.graph_.num_nodes
+    count, on_ray = predictor.graph_.num_nodes, engine == "ray"
+    exact = exact or on_ray
     built = searching.chosen_index(predictor, model, count, FIRST, progress, by_index=by_index, exact=exact)
-    with common.task(progress, "nodes", predictor.graph_.num_nodes) as should_stop:
+    cluster = predictor.sharded(model, shards=shards, threads=threads or 1) if on_ray else nullcontext()
+    with cluster, common.task(progress, "nodes", count) as should_stop:
         found = predictor.best_links(
             k,
             where=where,
