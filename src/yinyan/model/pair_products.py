@@ -30,7 +30,7 @@ def pair_products(y: Tensor, size: int, pairs: Tensor) -> Tensor:
     on_cpu = y.device.type == pairs.device.type == "cpu" and y.dtype == torch.float32
     if on_cpu and y.is_contiguous() and y.shape[0] and graph_kernels.library() is not None:
         products: Tensor = _PairProducts.apply(y, size, pairs.reshape(-1, 2))
-        return products.unflatten(0, pairs.shape[:-1])
+        return products.view(*pairs.shape[:-1], size)
     first, second = ends(y[:, :size], pairs)
     return first * second
 
