@@ -472,10 +472,10 @@ class LinkPredictor:
             Address of a Ray cluster. Without it, that of the environment variable RAY_ADDRESS, or a cluster of this
             machine, which ends with the context.
 
-        Yields
-        ------
-        LinkPredictor
-            This model.
+        Returns
+        -------
+        context manager
+            Of this model.
 
         Raises
         ------

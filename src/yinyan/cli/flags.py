@@ -55,12 +55,9 @@ RowsFile = Annotated[
 ]
 RowsOrParts = Annotated[
     Path | None,
-    typer.Option(
-        help=".csv, .parquet, .jsonl or .xlsx file for the rows; with --all also a folder for Parquet parts "
-        "(default: print them)"
-    ),
+    typer.Option(help="file for the rows, or a folder with --all (default: print them)"),
 ]
-Engine = Annotated[str, typer.Option(help="what searches for many nodes: local (this process) or ray (a Ray cluster)")]
+Engine = Annotated[str, typer.Option(help="where to search: local (this process) or ray (a Ray cluster)")]
 Shards = Annotated[
     int | None, typer.Option(help="number of Ray actors (default: the processors of the cluster)", min=1)
 ]
