@@ -104,14 +104,15 @@ def scored(
 
     first = once(1)
     call = statistics.median(once(1) for _ in range(_CALLS))
-    size, spent, done, calls = min(16, total, most), 0.0, 0, 0
-    while done < total and (not done or spent < budget):
+    size = min(16, total, most)
+    spent = once(size)
+    while spent < budget / 8 and 4 * size <= min(most, total):  # too short to count
+        size *= 4
+        spent = once(size)
+    done, calls = size, math.ceil(size / BLOCK)
+    while done < total and spent < budget:
         size = min(size, total - done)
-        now = once(size)
-        if now < budget / 8 and 4 * size <= min(most, total):  # too short to count
-            size *= 4
-            continue
-        spent, done, calls = spent + now, done + size, calls + math.ceil(size / BLOCK)
+        spent, done, calls = spent + once(size), done + size, calls + math.ceil(size / BLOCK)
     return Scored(first, call, max(0.0, spent - calls * call) / done, done, spent)
 
 
