@@ -106,7 +106,7 @@ def scored(
     call = statistics.median(once(1) for _ in range(_CALLS))
     size = min(16, total, most)
     spent = once(size)
-    while spent < budget / 8 and 4 * size <= min(most, total):  # too short to count
+    while spent - call < budget / 8 and 4 * size <= min(most, total):  # too short to count
         size *= 4
         spent = once(size)
     done, calls = size, math.ceil(size / BLOCK)

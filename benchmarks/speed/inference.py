@@ -31,15 +31,22 @@ import _path  # noqa: F401
 from lib import common
 from lib.cora_costs import cora_costs
 from lib.inference_costs import with_peak
-from lib.large_cases import SIZES, SMOKE
+from lib.large_cases import SIZES, SMOKE, Size
 from lib.large_costs import METHODS, SMALLER, Bench
 from yinyan.native.allocation import held_memory
+
+
+def size_of(options: Any) -> Size:
+    """The numbers of the data set, or for a smoke run small ones of its kind."""
+    size = SIZES[options.graph]
+    kind = {"features": min(size.features, SMOKE.features), "per_source": size.per_source}
+    return SMOKE._replace(**kind) if options.smoke else size
 
 
 def large(options: Any) -> list[dict[str, Any]]:
     """Every method on one of the large graphs."""
     place = list(SIZES).index(options.graph)
-    size = SMOKE if options.smoke else SIZES[options.graph]
+    size = size_of(options)
     chosen = options.methods.split(",") if options.methods else METHODS
     found = []
     with tempfile.TemporaryDirectory() as folder, held_memory():
@@ -65,7 +72,7 @@ def main() -> None:
     options = common.parsed(parser, seconds=0.02, repeats=1)
     started = time.perf_counter()
     rows = cora_costs(options) if options.graph == "cora" else large(options)
-    size = None if options.graph == "cora" else (SMOKE if options.smoke else SIZES[options.graph])._asdict()
+    size = None if options.graph == "cora" else size_of(options)._asdict()
     result = {"graph": options.graph, "size": size, "methods": rows}
     result |= {"total_seconds": time.perf_counter() - started} | common.machine()
     common.report(options, result, lambda: show(result))
