@@ -10,7 +10,11 @@ import numpy as np
 
 Box = tuple[float, float, float, float]  # left, low, right, high
 
-NODE_WISE, EDGE_WISE = "#2f6690", "#c8553d"
+KINDS = {  # colour and legend
+    "node-wise": ("#2f6690", "node-wise: two stored vectors"),
+    "edge-wise": ("#c8553d", "edge-wise: the graph around each pair"),
+    "heuristic": ("#7a7a7a", "heuristic: common neighbours"),
+}
 _TICKS = (20, 30, 40, 50, 60, 70, 80, 85, 90, 95)
 _RADIUS = 5.0  # of a dot, in points
 _FURTHEST = 13  # rings around a dot on which its label is looked for
@@ -22,7 +26,7 @@ class Dot(NamedTuple):
     name: str
     microseconds: float
     hits: float  # per cent
-    edge_wise: bool
+    kind: str  # of KINDS
     ours: bool
 
 
@@ -35,11 +39,8 @@ def draw(path: Path, dots: Sequence[Dot]) -> None:
     figure = Figure(figsize=(9, 6.2), layout="constrained")
     FigureCanvasAgg(figure)  # it knows how large a label becomes
     axes = figure.subplots()
-    for kind, colour, name in (
-        (False, NODE_WISE, "node-wise: two stored vectors"),
-        (True, EDGE_WISE, "edge-wise: the graph around each pair"),
-    ):
-        chosen = [dot for dot in dots if dot.edge_wise == kind]
+    for kind, (colour, name) in KINDS.items():
+        chosen = [dot for dot in dots if dot.kind == kind]
         x, y = [dot.microseconds for dot in chosen], [dot.hits for dot in chosen]
         axes.scatter(x, y, s=[70 if dot.ours else 36 for dot in chosen], color=colour, label=name, zorder=3)
     axes.set_xscale("log")
@@ -75,7 +76,7 @@ def _label(figure: Any, axes: Any, dots: Sequence[Dot]) -> None:
     renderer = figure.canvas.get_renderer()
     for dot, (x, y) in sorted(zip(dots, centres.tolist(), strict=True), key=lambda pair: -pair[0].hits):
         weight = "bold" if dot.ours else "normal"
-        style = {"fontsize": 9, "fontweight": weight, "color": EDGE_WISE if dot.edge_wise else NODE_WISE}
+        style = {"fontsize": 9, "fontweight": weight, "color": KINDS[dot.kind][0]}
         text = axes.annotate(dot.name, (dot.microseconds, dot.hits), **style)
         size = text.get_window_extent(renderer)
         text.remove()

@@ -27,17 +27,18 @@ NAMES = {  # rows whose names are longer than a dot's label may be
     "yinyan-as-suggested": "YinYanGNN (ours, default)",
     "yinyan": "YinYanGNN (ours, plain)",
 }
-PAIRWISE = ("edge-wise", "heuristic")  # families that look at the graph around each pair
+KINDS = {"edge-wise": "edge-wise", "heuristic": "heuristic"}  # of families; of all others it is node-wise
 INTRODUCTION = (
     "Cora, clean protocol: Hits@100 of the test edges against microseconds per test pair. The time is that of all "
     "{pairs:,} test pairs over their number: work per graph (sketches, walks, PageRanks), the embedding pass and the "
     "pairs themselves. Work per graph and the embedding pass weigh more here than on a set with more pairs. Node-wise "
-    "methods score two stored vectors; edge-wise methods, heuristics among them, look at the graph around each pair."
+    "methods score two stored vectors; edge-wise methods and heuristics look at the graph around each pair."
 )
 CAVEATS = (
     "Times: {processor}, {threads} threads, the fastest of three passes, untrained weights, which cost the same as "
     "trained ones. Ours with default settings is trained, as validation edges decide what is added to its scores "
-    "({ours}). Settings are those of the recipe in the table. On a graph this small the order of node-wise methods is "
+    "({ours}). Settings are those of the recipe in the table, but for times with a star: the "
+    "method's own. On a graph this small the order of node-wise methods is "
     "that of their input layers. On large graphs the gap between both kinds grows: see [costs](inference.md)."
 )
 COMMANDS = (
@@ -52,10 +53,11 @@ class Point(NamedTuple):
 
     method: str
     name: str
-    edge_wise: bool
+    kind: str
     recipe: str
     hits: list[float]  # per cent, one per seed
     row: dict[str, Any]  # of inference.py
+    otherwise: bool  # whether it was timed with other settings than the recipe's
 
     @property
     def microseconds(self) -> float:
@@ -78,8 +80,9 @@ def points(rows: list[dict[str, Any]], folder: Path) -> list[Point]:
         hits = [result.figure for result in kept_results(wanted, Job(folder)) if result.figure is not None]
         if hits:
             name = NAMES.get(source.method, source.label)
-            edge_wise = METHODS[source.method].family in PAIRWISE
-            found.append(Point(source.method, name, edge_wise, source.recipe, hits, timed[source.method]))
+            kind, row = KINDS.get(METHODS[source.method].family, "node-wise"), timed[source.method]
+            other = row["settings"] != source.settings
+            found.append(Point(source.method, name, kind, source.recipe, hits, row, other))
     return sorted(found, key=lambda point: -mean(point.hits))
 
 
@@ -105,9 +108,8 @@ def page(run: dict[str, Any], found: list[Point]) -> str:
     for point in found:
         spread = f" ± {stdev(point.hits):.2f}" if len(point.hits) > 1 else ""
         parts = [f"{1e3 * point.row[part]:.3g}" for part in ("prepare", "embed", "pairs")]
-        kind = "edge-wise" if point.edge_wise else "node-wise"
-        cells = [point.name, kind, f"{mean(point.hits):.2f}{spread}", str(len(point.hits)), f"`{point.recipe}`"]
-        lines.append("| " + " | ".join([*cells, f"{point.microseconds:,.3g}", *parts]) + " |")
+        cells = [point.name, point.kind, f"{mean(point.hits):.2f}{spread}", str(len(point.hits)), f"`{point.recipe}`"]
+        lines.append("| " + " | ".join([*cells, f"{point.microseconds:,.3g}{' *' * point.otherwise}", *parts]) + " |")
     told = CAVEATS.format(processor=run["processor"], threads=run["threads"], ours=ours)
     without = [row["method"] for row in run["methods"] if row["method"] not in {point.method for point in found}]
     lines += ["", wrapped(told)]
@@ -128,7 +130,7 @@ def main() -> None:
     found = points(run["methods"], options.results)
     if options.picture:
         dots = [
-            Dot(point.name, point.microseconds, mean(point.hits), point.edge_wise, point.method.startswith("yinyan"))
+            Dot(point.name, point.microseconds, mean(point.hits), point.kind, point.method.startswith("yinyan"))
             for point in found
         ]
         draw(options.picture, dots)

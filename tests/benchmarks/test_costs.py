@@ -69,8 +69,8 @@ def test_a_finished_set_is_not_extrapolated() -> None:
 
 def test_labels_do_not_overlap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
-    dots = [Dot(f"method {k}", 10 + k, 85 + 0.1 * k, k % 2 == 0, k == 3) for k in range(12)]
-    draw(tmp_path / "dots.png", [*dots, Dot("far", 10_000, 30, True, False)])
+    dots = [Dot(f"method {k}", 10 + k, 85 + 0.1 * k, ("node-wise", "edge-wise")[k % 2], k == 3) for k in range(12)]
+    draw(tmp_path / "dots.png", [*dots, Dot("far", 10_000, 30, "heuristic", False)])
     assert (tmp_path / "dots.png").stat().st_size > 10_000
     monkeypatch.setattr(labelled_dots, "_FURTHEST", 1)
     with pytest.raises(ValueError, match="no free place"):
