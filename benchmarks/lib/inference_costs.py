@@ -23,6 +23,7 @@ Score = Callable[[Tensor], object]
 BLOCK = 16_384  # pairs of one call of a model, as `score_pairs` has it
 PREPARES = ("buddy", "elph", "lpformer", "ocn", "surel", "surel+")  # methods that keep work per graph from call to call
 CHUNK = 2**18  # pairs drawn at a time
+_FINISHED = 5  # times the budget in which all pairs are to be scored
 _CALLS = 3  # with one pair each, of which the median is the cost of a call
 
 
@@ -95,7 +96,10 @@ def scored(
     most: int = CHUNK,
     ready: Callable[[Tensor], object] = lambda pairs: None,
 ) -> Scored:
-    """Score drawn pairs for about `budget` seconds, or until there were `total`; `ready` is not counted."""
+    """Score drawn pairs for about `budget` seconds, or until there were `total`; `ready` is not counted.
+
+    All are scored if that takes a few times as long.
+    """
 
     def once(count: int) -> float:
         pairs = draw(count)
@@ -110,7 +114,7 @@ def scored(
         size *= 4
         spent = once(size)
     done, calls = size, math.ceil(size / BLOCK)
-    while done < total and spent < budget:
+    while done < total and (spent < budget or spent * total < _FINISHED * budget * done):
         size = min(size, total - done)
         spent, done, calls = spent + once(size), done + size, calls + math.ceil(size / BLOCK)
     return Scored(first, call, max(0.0, spent - calls * call) / done, done, spent)
