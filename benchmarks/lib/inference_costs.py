@@ -1,4 +1,4 @@
-"""What scoring pairs costs: work per graph, the embedding pass, and seconds per pair, of any method of the harness."""
+"""What scoring pairs costs in processor seconds: work per graph, the embedding pass and pairs, of any method."""
 
 from __future__ import annotations
 
@@ -64,21 +64,21 @@ class Scored(NamedTuple):
 
 
 def timed(task: Callable[[], object]) -> float:
-    """Seconds of one call."""
-    before = time.perf_counter()
+    """Processor seconds of one call: other programs on the machine count little, as long as there is one thread."""
+    before = time.process_time()
     made = task()
-    spent = time.perf_counter() - before
+    spent = time.process_time() - before
     del made
     return spent
 
 
 @torch.no_grad()
 def embedded(made: Untrained, features: Tensor | SparseMatrix | None, messages: MessageGraph) -> tuple[Tensor, float]:
-    """Embeddings of all nodes, and the seconds of the pass."""
+    """Embeddings of all nodes, and the processor seconds of the pass."""
     generator = torch.Generator().manual_seed(0)
-    before = time.perf_counter()
+    before = time.process_time()
     y = embed_all(made.model.encoder, features, messages, negatives=generator)
-    return y, time.perf_counter() - before
+    return y, time.process_time() - before
 
 
 def scorer(made: Untrained, y: Tensor, messages: MessageGraph) -> Score:

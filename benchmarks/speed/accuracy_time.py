@@ -35,9 +35,9 @@ INTRODUCTION = (
     "methods score two stored vectors; edge-wise methods and heuristics look at the graph around each pair."
 )
 CAVEATS = (
-    "Times: {processor}, {threads} threads, the fastest of three passes, untrained weights, which cost the same as "
-    "trained ones. Ours with default settings is trained, as validation edges decide what is added to its scores "
-    "({ours}). Settings are those of the recipe in the table, but for times with a star: the "
+    "Times: processor time of one thread ({processor}), the fastest of three passes, untrained weights, which cost the "
+    "same as trained ones. Ours with default settings is trained, as validation edges decide what is added to its "
+    "scores ({ours}). Settings are those of the recipe in the table, but for times with a star: the "
     "method's own. On a graph this small the order of node-wise methods is "
     "that of their input layers. On large graphs the gap between both kinds grows: see [costs](inference.md)."
 )
@@ -110,7 +110,7 @@ def page(run: dict[str, Any], found: list[Point]) -> str:
         parts = [f"{1e3 * point.row[part]:.3g}" for part in ("prepare", "embed", "pairs")]
         cells = [point.name, point.kind, f"{mean(point.hits):.2f}{spread}", str(len(point.hits)), f"`{point.recipe}`"]
         lines.append("| " + " | ".join([*cells, f"{point.microseconds:,.3g}{' *' * point.otherwise}", *parts]) + " |")
-    told = CAVEATS.format(processor=run["processor"], threads=run["threads"], ours=ours)
+    told = CAVEATS.format(processor=run["processor"], ours=ours)
     without = [row["method"] for row in run["methods"] if row["method"] not in {point.method for point in found}]
     lines += ["", wrapped(told)]
     if without:

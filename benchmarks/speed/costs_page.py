@@ -133,7 +133,7 @@ def page(folder: Path) -> str:
         name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("inference-ppa", "inference-citation2", "training-costs", "negative-graphs")
     }
-    machine = f"{runs['inference-ppa']['processor']}, {runs['inference-ppa']['threads']} threads."
+    machine = f"Times are processor seconds of one thread ({runs['inference-ppa']['processor']})."
     lines = [
         "# Costs: inference, training, negative graphs",
         "",

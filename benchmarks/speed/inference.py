@@ -5,7 +5,8 @@ python benchmarks/speed/inference.py citation2 --json    # 2,927,963 nodes, 30.4
 python benchmarks/speed/inference.py cora --json         # the real graph, 2,112 test pairs
 python benchmarks/speed/inference.py ppa --methods buddy,seal --seconds 2
 
-Weights are untrained: time does not depend on them. The large graphs are those of lib/graphs.py, with heavy-tailed
+Times are processor seconds of one thread, which other programs on the machine disturb little. Weights are untrained:
+time does not depend on them. The large graphs are those of lib/graphs.py, with heavy-tailed
 degrees and the mean degrees of the data sets. PPA's has no features, Citation2's has 128 columns. Settings are those of
 each method for such a graph; ours are those of `LinkPredictor` without any setting, without the reranking of lists.
 
@@ -63,7 +64,7 @@ def large(options: Any) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    parser = common.parser(__doc__, picture=False)
+    parser = common.parser(__doc__, picture=False, threads=1)
     parser.add_argument("graph", choices=[*SIZES, "cora"])
     parser.add_argument("--methods", help="some, with commas between them; all unless given")
     parser.add_argument("--seconds", type=float, default=3.0, help="of scoring, per method, on a large graph")
