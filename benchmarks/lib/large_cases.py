@@ -11,6 +11,7 @@ from torch import Tensor
 
 from lib.graphs import kept
 from yinyan.model.messages import MessageGraph
+from yinyan.native.allocation import give_back
 from yinyan.sampling import distinct_pairs
 from yinyan.training.data import TrainingData
 
@@ -49,10 +50,11 @@ class Case:
     """A message graph, features, and a source of test pairs."""
 
     def __init__(self, size: Size, folder: Path) -> None:
-        links = torch.from_numpy(np.load(kept(size.nodes, size.links, _SEED, folder)))
+        links = np.load(kept(size.nodes, size.links, _SEED, folder), mmap_mode="r")
         self.size = size
-        self.messages = MessageGraph.from_pairs(links[: size.train].clone(), size.nodes)
-        self.held_out = links[size.train :].clone()
+        self.messages = MessageGraph.from_pairs(torch.from_numpy(np.array(links[: size.train])), size.nodes)
+        self.held_out = torch.from_numpy(np.array(links[size.train :]))
+        give_back()  # what sorting took
         self.generator = torch.Generator().manual_seed(_SEED)
         self.features = torch.randn(size.nodes, size.features, generator=self.generator) if size.features else None
 

@@ -34,7 +34,6 @@ from lib.cora_costs import cora_costs
 from lib.inference_costs import with_peak
 from lib.large_cases import SIZES, SMOKE, Size
 from lib.large_costs import METHODS, SMALLER, Bench
-from yinyan.native.allocation import held_memory
 
 
 def size_of(options: Any) -> Size:
@@ -50,7 +49,7 @@ def large(options: Any) -> list[dict[str, Any]]:
     size = size_of(options)
     chosen = options.methods.split(",") if options.methods else METHODS
     found = []
-    with tempfile.TemporaryDirectory() as folder, held_memory():
+    with tempfile.TemporaryDirectory() as folder:
         bench = Bench(
             *(size, options.cache or Path(folder), options.seconds),
             smaller=lambda name: 2 if options.smoke else SMALLER[name][place],
