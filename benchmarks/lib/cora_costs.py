@@ -17,6 +17,7 @@ from lib.large_costs import METHODS as LARGE
 from lib.large_costs import OURS
 from lib.untrained import Untrained, untrained
 from yinyan.model.tensors import feature_tensor, message_graph
+from yinyan.native.allocation import held_memory
 from yinyan.peers import METHODS, Task, method
 from yinyan.peers.contract import Overrides, merged
 from yinyan.reproduce import read_recipe
@@ -65,6 +66,7 @@ def cora_costs(options: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
+@held_memory()
 def _cost(name: str, split: Split, settings: Overrides, pairs: NDArray[np.int64], repeats: int) -> Cost:
     found = Cost(name, split.graph.num_nodes, pairs_timed=len(pairs))
     score, again = _scoring(name, split, settings, found)

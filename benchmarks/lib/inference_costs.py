@@ -18,6 +18,7 @@ from yinyan.model.inference import embed_all
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 from yinyan.model.scoring import score_pairs
+from yinyan.native.allocation import held_memory
 
 Score = Callable[[Tensor], object]
 BLOCK = 16_384  # pairs of one call of a model, as `score_pairs` has it
@@ -87,6 +88,7 @@ def scorer(made: Untrained, y: Tensor, messages: MessageGraph) -> Score:
 
 
 @torch.no_grad()
+@held_memory()  # as in a run that scores much
 def scored(
     score: Score,
     draw: Callable[[int], Tensor],
