@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -17,6 +18,7 @@ from yinyan.model.fitted import build_model
 from yinyan.model.messages import MessageGraph
 from yinyan.peers import neo_gnn, ocn
 from yinyan.peers.enclosing import enclosing_subgraphs
+from yinyan.peers.layered import Layered
 from yinyan.peers.neighbours import Neighbours
 from yinyan.peers.seal import builder as seal_builder
 from yinyan.peers.seal import pooled_nodes
@@ -37,6 +39,7 @@ _PATHS = (
 )
 OTHERS = ("neo-gnn", "ocn", "seal")
 METHODS = (*WHOLE, *OTHERS, *SMALLER)
+_MOST_NODES, _QUARTER = 1_000_000, 4  # where graph convolutions are timed on a part
 _ROWS = 256  # nodes whose rows of A + βA² are made as a sample
 _SUBGRAPHS = 100  # pairs by whose subgraphs SEAL's pooling is chosen
 _NEO_PAIRS, _SEAL_HOPS, _PART = 64, 1, 512  # _PART: of the graph on which OCN's sums over walks are timed
@@ -48,7 +51,7 @@ class Bench:
     def __init__(self, size: Size, folder: Path, budget: float, smaller: Callable[[str], int]) -> None:
         self.size, self.folder, self.budget, self.smaller = size, folder, budget, smaller
         self.case = Case(size, folder)
-        self._passes: dict[str, tuple[Tensor, float]] = {}  # one at a time
+        self._passes: dict[str, tuple[Tensor, dict[str, Any]]] = {}  # one at a time
 
     def cost(self, name: str) -> Cost:
         """The cost of a method by name."""
@@ -56,16 +59,30 @@ class Bench:
             return self._on_smaller(name)
         made = untrained(name, split_of_size(self.size.nodes, self.size.train, self.size.features))
         if name in WHOLE:
-            y, seconds = self._pass(made)
-            return self._cost(name, self._scored(made, y), embed=seconds)
+            y, spent = self._pass(name, made)
+            return self._cost(name, self._scored(made, y), prepare=0.0, **spent)
         return {"neo-gnn": self._neo_gnn, "ocn": self._ocn, "seal": self._seal}[name](made)
 
-    def _pass(self, made: Untrained) -> tuple[Tensor, float]:
-        """Embeddings and their seconds; methods with the same encoder and settings one after the other share them."""
+    def _pass(self, name: str, made: Untrained) -> tuple[Tensor, dict[str, Any]]:
+        """Embeddings, their seconds and what they are multiplied by.
+
+        Methods with the same encoder and settings one after the other share them. A graph convolution by PyTorch
+        Geometric over many nodes exceeds the memory: it runs on a quarter of the graph, and random embeddings are used.
+        """
         key = f"{type(made.model.encoder).__name__} {made.settings.encoder}"
-        if key not in self._passes:
-            self._passes.clear()
-            self._passes[key] = embedded(made, self.case.features, self.case.messages)
+        if key in self._passes:
+            return self._passes[key]
+        self._passes.clear()
+        if isinstance(made.model.encoder, Layered) and self.size.nodes > _MOST_NODES:
+            part = self.size.part(_QUARTER)
+            smaller = untrained(name, split_of_size(part.nodes, part.train, part.features), made.settings.to_dict())
+            case = Case(part, self.folder)
+            _, seconds = embedded(smaller, case.features, case.messages)
+            y = torch.randn(self.size.nodes, made.settings.encoder.hidden_size)
+            self._passes[key] = y, {"embed": seconds, "factors": (1.0, self.size.nodes / part.nodes, 1.0)}
+        else:
+            y, seconds = embedded(made, self.case.features, self.case.messages)
+            self._passes[key] = y, {"embed": seconds}
         return self._passes[key]
 
     def _scored(self, made: Untrained, y: Tensor, **options: object) -> Scored:
@@ -77,7 +94,7 @@ class Bench:
 
     def _neo_gnn(self, made: Untrained) -> Cost:
         """Rows of A + βA² of some nodes; pairs with the rows of their own ends, which are not counted again."""
-        y, seconds = self._pass(made)
+        y, pass_ = self._pass("neo-gnn", made)
         messages, n = self.case.messages, self.size.nodes
         some = torch.randperm(n, generator=self.case.generator)[:_ROWS]
         rows: list[neo_gnn.Neighbourhoods] = []
@@ -91,14 +108,14 @@ class Bench:
 
         with mock.patch.object(neo_gnn, "neighbourhoods", side_effect=lambda *_: now[0]):
             times = self._scored(made, y, most=_NEO_PAIRS, ready=ready)
-        found = self._cost("neo-gnn", times, embed=seconds, prepare=spent * share, kept_calls=True)
+        found = self._cost("neo-gnn", times, prepare=spent * share, kept_calls=True, **pass_)
         found.extrapolated.append("prepare")
         found.note = f"its table A + βA² would take {bytes_ / 2**30:,.0f} GiB"
         return found
 
     def _ocn(self, made: Untrained) -> Cost:
         """Its sums over all walks of two steps, in proportion to the walks of a smaller graph; pairs with any sums."""
-        y, seconds = self._pass(made)
+        y, pass_ = self._pass("ocn", made)
         messages = self.case.messages
         small = Case(self.size.part(min(_PART, max(1, self.size.nodes // 500))), self.folder).messages
         share = _walks(messages) / _walks(small)
@@ -108,7 +125,7 @@ class Bench:
         stand_in = ocn.Normalisation(stand_in.first[places], stand_in.second[places], stand_in.overlap)
         with mock.patch.object(ocn, "normalisation", return_value=stand_in):
             times = self._scored(made, y)
-        found = self._cost("ocn", times, embed=seconds, prepare=spent * share)
+        found = self._cost("ocn", times, prepare=spent * share, **pass_)
         found.extrapolated.append("prepare")
         return found
 
