@@ -20,6 +20,7 @@ import json
 import resource
 import sys
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,6 +48,15 @@ class Synthetic(NamedTuple):
 def synthetic(num_nodes: int, num_links: int, seed: int) -> Tensor:
     """(m, 2) distinct undirected pairs without self pairs."""
     return drawn(num_nodes, num_links, seed).pairs
+
+
+def kept(num_nodes: int, num_links: int, seed: int, folder: Path) -> Path:
+    """A file of the (m, 2) pairs in a folder, drawn unless it is there."""
+    file = folder / f"synthetic-{num_nodes}-{num_links}-{seed}.npy"
+    if not file.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(file, synthetic(num_nodes, num_links, seed).numpy())
+    return file
 
 
 def with_features(num_nodes: int, num_links: int) -> Graph:

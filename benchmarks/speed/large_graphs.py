@@ -36,7 +36,8 @@ from torch import Tensor
 
 import _path  # noqa: F401
 from lib import common
-from lib.graphs import synthetic
+from lib.graphs import kept
+from lib.large_cases import training_data
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
 from yinyan.model.encoder import Encoder
@@ -45,7 +46,6 @@ from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import Model
 from yinyan.native.allocation import held_memory
 from yinyan.randomness import Streams
-from yinyan.sampling import distinct_pairs
 from yinyan.settings import EncoderSettings
 from yinyan.training.data import TrainingData
 from yinyan.training.defaults import suggest
@@ -53,7 +53,6 @@ from yinyan.training.loop import TrainingState, train
 
 SIZES = {"embed": (2_900_000, 30_600_000, 3), "train": (576_000, 30_300_000, 2)}  # nodes, links, T
 CPU, SEED = torch.device("cpu"), 0
-VALIDATION_LINKS, VALIDATION_NON_LINKS = 10_000, 20_000
 
 
 def embed(options: argparse.Namespace, pairs: Tensor) -> dict[str, Any]:
@@ -82,11 +81,9 @@ def embed(options: argparse.Namespace, pairs: Tensor) -> dict[str, Any]:
 
 
 def training_parts(options: argparse.Namespace, pairs: Tensor) -> tuple[Model, TrainingData, Any]:
-    held = min(VALIDATION_LINKS, pairs.shape[0] // 10)
-    links, valid = pairs[held:], pairs[:held]
-    messages = MessageGraph.from_pairs(links, options.nodes)
+    data = training_data(pairs, options.nodes)
     some = Graph.from_arrays(np.array([[0, 1]]), num_nodes=options.nodes)  # settings depend on the number of nodes
-    settings = suggest(some, links.shape[0]).settings.updated(
+    settings = suggest(some, data.targets.shape[0]).settings.updated(
         {
             "encoder": {
                 "hidden_size": options.size,
@@ -105,17 +102,6 @@ def training_parts(options: argparse.Namespace, pairs: Tensor) -> tuple[Model, T
     torch.manual_seed(SEED)
     encoder = Encoder(settings.encoder, options.nodes, 0)
     model = Model(encoder, build_decoder(settings.decoder, options.size, directed=False))
-    generator = torch.Generator().manual_seed(SEED)
-    data = TrainingData(
-        features=None,
-        messages=messages,
-        targets=links,
-        pair_of_target=torch.arange(links.shape[0]),
-        known=messages.known,
-        valid_messages=messages,
-        valid_links=valid,
-        valid_non_links=distinct_pairs(messages.known, VALIDATION_NON_LINKS, generator),
-    )
     return model, data, settings
 
 
@@ -163,12 +149,8 @@ def child(options: argparse.Namespace, file: Path) -> str:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Draw the graph here, measure in another process."""
     with tempfile.TemporaryDirectory() as folder:
-        place = options.cache or Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        file = place / f"synthetic-{options.nodes}-{options.links}-{SEED}.npy"
         before = time.perf_counter()
-        if not file.exists():
-            np.save(file, synthetic(options.nodes, options.links, SEED).numpy())
+        file = kept(options.nodes, options.links, SEED, options.cache or Path(folder))
         spent = time.perf_counter() - before
         return json.loads(child(options, file)) | {"generate_seconds": spent}
 

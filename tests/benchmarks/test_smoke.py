@@ -12,7 +12,10 @@ import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(p for p in BENCHMARKS.glob("*/*.py") if p.parent.name != "lib" and p.name != "_path.py")
-COMMANDS = {"large_graphs.py": ("embed", "train")}  # of scripts that have several
+COMMANDS = {  # of scripts that have several
+    "large_graphs.py": ("embed", "train"),
+    "inference.py": ("ppa", "citation2", "cora"),
+}
 OPTIONAL = ("faiss", "torch_geometric", "fastapi", "uvicorn", "ray")  # peers, and what belongs to an extra
 RUNS = [(path, given) for path in SCRIPTS for given in COMMANDS.get(path.name, ("",))]
 

@@ -52,13 +52,25 @@ def test_distances_are_those_of_shortest_paths(graph: tuple[Tensor, Tensor | Non
         assert distances[rows].tolist() == [expected.get(node, -1) for node in found.node[rows].tolist()]
 
 
-def test_parts_are_joined_as_if_they_were_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def some_messages() -> MessageGraph:
     links = torch.randint(0, NODES, (14, 2), generator=torch.Generator().manual_seed(0))
-    messages = MessageGraph.from_pairs(links[links[:, 0] != links[:, 1]].sort(1).values.unique(dim=0), NODES)
+    return MessageGraph.from_pairs(links[links[:, 0] != links[:, 1]].sort(1).values.unique(dim=0), NODES)
+
+
+def test_parts_are_joined_as_if_they_were_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = some_messages()
     whole = enclosing_subgraphs(messages, EVERY_PAIR, 2, own_edge=False)
     monkeypatch.setattr(enclosing, "_CELLS", 5 * NODES)
     parts = enclosing_subgraphs(messages, EVERY_PAIR, 2, own_edge=False)
     assert all(torch.equal(a, b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_sorting_finds_what_reading_the_table_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages, found = some_messages(), []
+    for cost in (0, 10**9):  # of sorting: always less, never less
+        monkeypatch.setattr(enclosing, "_SORTED", cost)
+        found.append(enclosing_subgraphs(messages, EVERY_PAIR, 3, own_edge=False))
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
 def test_blocks_hold_all_pairs_in_order_and_few_edges(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,17 @@ def test_overlaps_equal_dense_products(graph: tuple[Tensor, Tensor | None]) -> N
     torch.testing.assert_close(each, expected[EVERY_PAIR[:, 0]] * expected[EVERY_PAIR[:, 1]])
 
 
+@given(graph=masked_graphs())
+def test_rows_of_some_nodes_are_those_of_all(graph: tuple[Tensor, Tensor | None]) -> None:
+    links, hidden = graph
+    messages, chosen = MessageGraph.from_pairs(links, NODES), torch.tensor([3, 1])
+    every, some = neighbourhoods(messages, hidden), neighbourhoods(messages, hidden, chosen)
+    wanted = torch.isin(every.keys // NODES, chosen)
+    assert torch.equal(some.keys, every.keys[wanted])
+    torch.testing.assert_close(some.values, every.values[wanted])
+    assert torch.equal(some.indptr.diff()[chosen], every.indptr.diff()[chosen])
+
+
 def model() -> OverlapModel:
     torch.manual_seed(0)
     settings = Settings().updated(small(encoder={"inputs": "embeddings", "num_steps": 2}))

@@ -15,6 +15,7 @@ from yinyan.model.operators import SymmetricOperator
 __all__ = ["Subgraphs", "blocks_of_pairs", "enclosing_subgraphs", "entries", "visible_neighbours"]
 
 _CELLS = 2**24  # of a table of pairs and nodes: 64 MB, where lookups are faster than searches in sorted lists
+_SORTED = 64  # cells that are read in the time in which one is sorted
 _SLOTS = 2**21  # ends of edges of the subgraphs of a block: what is computed from them takes some hundred MB
 
 
@@ -53,7 +54,8 @@ def enclosing_subgraphs(
     Without `own_edge`, the edge between both ends is left out of a pair's own subgraph, and stays in those of others.
     """
     most = max(1, _CELLS // max(1, messages.num_nodes))
-    parts = [_subgraphs(messages, some, hops, hidden, own_edge=own_edge) for some in pairs.split(most)]
+    table = torch.full((min(most, len(pairs)) * messages.num_nodes,), -1, dtype=torch.int32, device=pairs.device)
+    parts = [_subgraphs(messages, some, hops, hidden, table, own_edge=own_edge) for some in pairs.split(most)]
     if len(parts) == 1:
         return parts[0]
     rows = torch.tensor([len(part.pair) for part in parts]).cumsum(0).tolist()
@@ -68,19 +70,26 @@ def enclosing_subgraphs(
     )
 
 
-def _subgraphs(messages: MessageGraph, pairs: Tensor, hops: int, hidden: Tensor | None, *, own_edge: bool) -> Subgraphs:
+def _subgraphs(
+    messages: MessageGraph, pairs: Tensor, hops: int, hidden: Tensor | None, table: Tensor, *, own_edge: bool
+) -> Subgraphs:
+    """The subgraphs of as many pairs as the table has room for; it holds -1 before and after."""
     num_nodes, device = messages.num_nodes, pairs.device
     first = torch.arange(len(pairs), device=device)[:, None] * num_nodes
     cells = (first + pairs).flatten()  # pair * n + node
-    place = torch.full((len(pairs) * num_nodes,), -1, dtype=torch.int32, device=device)
+    place = table[: len(pairs) * num_nodes]
     place[cells] = 0
     border = cells.unique()
+    borders = [border]
     for step in range(1, hops + 1):
         around, node = visible_neighbours(messages, border % num_nodes, hidden)
         reached = border[around] - border[around] % num_nodes + node
-        place[reached[place[reached] == -1]] = step
-        border = (place == step).nonzero()[:, 0]
-    chosen = (place >= 0).nonzero()[:, 0]
+        reached = reached[place[reached] == -1]
+        place[reached] = step
+        # of a large graph, sorting what is reached takes less time than reading the table
+        border = reached.unique() if _SORTED * len(reached) < len(place) else (place == step).nonzero()[:, 0]
+        borders.append(border)
+    chosen = torch.cat(borders).sort().values
     place[chosen] = torch.arange(len(chosen), dtype=torch.int32, device=device)
     pair, node = chosen // num_nodes, chosen % num_nodes
     row, other = visible_neighbours(messages, node, hidden)
@@ -91,7 +100,9 @@ def _subgraphs(messages: MessageGraph, pairs: Tensor, hops: int, hidden: Tensor 
         inside &= (torch.minimum(node[row], other) != low) | (torch.maximum(node[row], other) != high)
     counts = torch.bincount(row[inside], minlength=len(chosen))
     indptr = F.pad(counts.cumsum(0), (1, 0)).int()
-    return Subgraphs(pair, node, place[cells].long().view(-1, 2), indptr, column[inside])
+    ends = place[cells].long().view(-1, 2)
+    place[chosen] = -1
+    return Subgraphs(pair, node, ends, indptr, column[inside])
 
 
 def blocks_of_pairs(messages: MessageGraph, pairs: Tensor, hops: int) -> Iterator[Tensor]:

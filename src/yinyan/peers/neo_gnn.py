@@ -55,10 +55,15 @@ class Neighbourhoods(NamedTuple):
         return len(self.indptr) - 1
 
 
-def neighbourhoods(messages: MessageGraph, hidden: Tensor | None) -> Neighbourhoods:
-    """Â over the edges that are not hidden, each with a weight of one; its diagonal holds β times the degrees."""
+def neighbourhoods(messages: MessageGraph, hidden: Tensor | None, nodes: Tensor | None = None) -> Neighbourhoods:
+    """Â over the edges that are not hidden, each with a weight of one; its diagonal holds β times the degrees.
+
+    With (r,) distinct `nodes` only their rows are made, and the others stay empty.
+    """
     num_nodes, device = messages.num_nodes, messages.pairs.device
-    row, near = visible_neighbours(messages, torch.arange(num_nodes, device=device), hidden)
+    sources = torch.arange(num_nodes, device=device) if nodes is None else nodes
+    place, near = visible_neighbours(messages, sources, hidden)
+    row = sources[place]
     middle, far = visible_neighbours(messages, near, hidden)
     keys, place = torch.cat([row * num_nodes + near, row[middle] * num_nodes + far]).unique(return_inverse=True)
     weights = messages.weights.new_full((len(place),), _TWO_HOPS)
