@@ -156,6 +156,9 @@ def _decoder(split: Split, settings: Settings) -> int:
         shared = decoder.width + 128 if encoder.sketch_size else 0  # what the sketches add, by two layers of 64
         floats += int((decoder.depth - 1) * hidden * decoder.width) + shared
         validated += 2 * decoder.width + shared // 2
+    elif decoder.kind == "multi-dot":
+        floats += 5 * decoder.heads  # the dots, the hidden layer, its dropout
+        validated += 2 * decoder.heads
     listed = num_listed(split) if settings.training.selection == "ranking" else 0
     blocks = min(_BLOCK, max(listed, split.valid_negatives.size // 2))
     return max(pairs * (_FLOAT * floats + 32), blocks * (_FLOAT * validated + 32))
