@@ -205,9 +205,13 @@ class TrainingSettings(_Checked):
     # steadier gradients at little cost
     loss_negatives: int = _option(3, "negatives per target edge in the loss", low=1)
     # as in the evaluation
-    loss_sampler: Literal["global", "source", "shared"] = _option(
+    loss_sampler: Literal["global", "source", "shared", "all"] = _option(
         "global",
-        "sampler of the loss's negatives: both ends random (global), one end kept (source), or shared by a block",
+        "negatives of the loss: both ends random (global), one end kept (source), shared by a block, or all pairs",
+    )
+    # held-out and future edges are negatives in training
+    missing_share: float = _option(
+        0.0, "share of edges assumed to be missing among the negatives, with loss_sampler 'all'", low=0, high=0.99
     )
     # else the model learns to copy its input
     mask_targets: bool = _option(True, "hide the target edges of a step from its message graph")

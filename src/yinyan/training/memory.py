@@ -13,6 +13,7 @@ from yinyan.errors import MemoryLimitError
 from yinyan.graph.features import SparseFeatures
 from yinyan.settings import Settings
 from yinyan.splits import Split
+from yinyan.training import all_pairs
 from yinyan.training.best_weights import LARGE
 from yinyan.training.data import num_listed
 from yinyan.training.free_memory import free_memory
@@ -148,6 +149,12 @@ def _decoder(split: Split, settings: Settings) -> int:
         row = encoder.hidden_size + encoder.structure_columns
         validated = min(_BLOCK, max(len(split.valid_targets), split.valid_negatives.size // 2)) * 5 * row
         return _FLOAT * max(validated, BLOCK * (6 * settings.training.loss_negatives + 8 * row))
+    if settings.training.loss_sampler == "all":  # two masks of all pairs; targets, their gradients, a block of logits
+        n, heads = split.graph.num_nodes, decoder.heads if decoder.kind == "multi-dot" else 1
+        logits = (6 + 5 * (heads if heads > 1 else 0)) * all_pairs.BLOCK * n
+        if decoder.kind not in ("dot", "multi-dot"):  # all products of a block are made
+            logits = 3 * all_pairs.BLOCK * n * (encoder.hidden_size + decoder.width * (decoder.depth - 1))
+        return 4 * n * n + _FLOAT * (logits + 3 * n * encoder.hidden_size)
     pairs = min(settings.training.batch_size or targets, targets) * (1 + settings.training.loss_negatives)
     floats = (6 if split.graph.directed else 4) * encoder.hidden_size  # both ends, maps, product, its gradient
     validated = floats - encoder.hidden_size  # without gradients
