@@ -226,8 +226,8 @@ class MultiDotDecoder(Decoder):
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
     ) -> Tensor:
         """Σ_h d_h + vᵀ ReLU(U d + c) + bias."""
-        products = self._heads_of(self.weight * sources * targets)
-        return self._of_dots([part.sum(-1) for part in products], generator, shared)
+        parts = zip(self._heads_of(sources * targets), self._heads_of(self.weight), strict=True)
+        return self._of_dots([products @ weights for products, weights in parts], generator, shared)
 
     def block_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
