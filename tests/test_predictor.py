@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -471,6 +472,23 @@ def test_k_is_a_positive_integer(model: LinkPredictor, k: object) -> None:
 
 def test_k_may_be_numpys(model: LinkPredictor) -> None:
     assert list(model.recommend(np.int64(0), k=np.int64(3))) == list(model.recommend(0, k=3))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_multi_dot_model_is_saved_searched_and_indexed(heads: int, tmp_path: Path) -> None:
+    model = LinkPredictor(**tiny(decoder={"kind": "multi-dot", "heads": heads, "rerank": False})).fit(planted_graph())
+    model.save(tmp_path / "model")
+    loaded = LinkPredictor.load(tmp_path / "model", device="cpu")
+    found = model.recommend([0, 30], k=5)
+    assert list(found) == list(loaded.recommend([0, 30], k=5))
+    one = model.recommend(0, k=5)
+    assert one.scores == pytest.approx([model.score((0, target)) for target in one.targets], abs=1e-5)
+    assert model.index("flashlight", recall=1.0, k=5).metadata.kind == "flashlight"
+    if heads == 1:
+        assert model.index("mips", recall=1.0, k=5).metadata.kind == "mips"
+    else:
+        with pytest.raises(SettingsError, match="multi-dot with one head"):
+            model.index("mips")
 
 
 def test_equal_scores_come_in_the_order_of_rows() -> None:

@@ -102,7 +102,7 @@ class TestValues:
             (
                 DecoderSettings,
                 {"kind": "cosine"},
-                r"decoder\.kind: needs to be 'hadamard', 'dot' or 'distance' \(got 'cosine'\)",
+                r"decoder\.kind: needs to be 'hadamard', 'dot', 'multi-dot' or 'distance' \(got 'cosine'\)",
             ),
             (
                 TrainingSettings,

@@ -20,9 +20,18 @@ from lib import common
 from yinyan.errors import InputError
 from yinyan.metrics import hits_at_k
 from yinyan.model.messages import MessageGraph
-from yinyan.peers.completion import completed_factors, smoothed_factors
+from yinyan.peers.combined import RANKS, combined_factors
+from yinyan.peers.completion import Factors, completed_and_smoothed, completed_factors, smoothed_factors
 
-RANKS = (20, 50, 100, 200)
+_BOTH: dict[int, tuple[Factors, Factors]] = {}  # by size: all weights share them
+
+
+def combined(messages: MessageGraph, size: int, *, weight: float, generator: torch.Generator) -> Factors:
+    """Rows of smoothed scores beside those of completion, with a weight for the latter."""
+    if size not in _BOTH:
+        _BOTH[size] = completed_and_smoothed(messages, size, generator=generator)
+    completed, smoothed = _BOTH[size]
+    return combined_factors(smoothed, completed, weight)
 
 
 STARTS: dict[str, tuple[Any, dict[str, Any]]] = {  # the function and its options
@@ -33,6 +42,7 @@ STARTS: dict[str, tuple[Any, dict[str, Any]]] = {  # the function and its option
     "smoothed, fewer missing": (smoothed_factors, {"missing": 0.3}),
     "smoothed more": (smoothed_factors, {"ridge": 0.3}),
     "smoothed less": (smoothed_factors, {"ridge": 0.03}),
+    **{f"combined, weight {weight}": (combined, {"weight": weight}) for weight in (0.2, 0.4, 0.6, 0.8, 1.0)},
 }
 
 

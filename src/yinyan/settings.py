@@ -148,16 +148,17 @@ class DecoderSettings(_Checked):
     'dot'
     """
 
-    # dot suits plain MIPS
-    kind: Literal["hadamard", "dot", "distance"] = _option(
+    # dot suits plain MIPS; multi-dot scores all pairs at the cost of dot, with signs and interactions
+    kind: Literal["hadamard", "dot", "multi-dot", "distance"] = _option(
         "hadamard", "decoder: the function of two embeddings that scores a pair"
     )
     depth: int = _option(2, "number of layers of the Hadamard MLP", low=1)  # one hidden layer: enough for small graphs
     width: int = _option(256, "dimensions of the hidden layers of the Hadamard MLP", low=1)  # as wide as the embeddings
     residual: bool = _option(False, "residual connections in the Hadamard MLP")  # for depths of three and more
     norm: bool = _option(False, "layer normalisation in the Hadamard MLP")  # the size of y_i * y_j carries information
+    heads: int = _option(4, "number of inner products of the multi-dot decoder", low=1)  # one: a signed inner product
     # a few thousand edges overfit it
-    dropout: float = _option(0.5, "dropout rate of the Hadamard MLP", low=0, high=0.99)
+    dropout: float = _option(0.5, "dropout rate of the hidden layers of the decoder", low=0, high=0.99)
     # otherwise a->b and b->a score alike
     directed_maps: bool = _option(True, "separate linear maps of source and target in a directed graph")
     allow_symmetric: bool = _option(False, "allow a symmetric decoder for a directed graph")  # must be asked for
@@ -204,9 +205,13 @@ class TrainingSettings(_Checked):
     # steadier gradients at little cost
     loss_negatives: int = _option(3, "negatives per target edge in the loss", low=1)
     # as in the evaluation
-    loss_sampler: Literal["global", "source", "shared"] = _option(
+    loss_sampler: Literal["global", "source", "shared", "all"] = _option(
         "global",
-        "sampler of the loss's negatives: both ends random (global), one end kept (source), or shared by a block",
+        "negatives of the loss: both ends random (global), one end kept (source), shared by a block, or all pairs",
+    )
+    # held-out and future edges are negatives in training
+    missing_share: float = _option(
+        0.0, "share of edges assumed to be missing among the negatives, with loss_sampler 'all'", low=0, high=0.99
     )
     # else the model learns to copy its input
     mask_targets: bool = _option(True, "hide the target edges of a step from its message graph")

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from contracts import DecoderContract
 from yinyan.errors import SettingsError
-from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP, build_decoder
+from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP, MultiDotDecoder, build_decoder
 from yinyan.settings import DecoderSettings
 
 
@@ -80,6 +80,57 @@ class TestDot(DecoderContract):
         assert torch.equal(decoder(source, targets).argsort(), (targets @ source).argsort())
 
 
+class TestMultiDot(DecoderContract):
+    kind = "multi-dot"
+
+    def build(self, *, directed: bool = False, **options: Any) -> MultiDotDecoder:
+        decoder = super().build(directed=directed, **{"heads": 3, **options})
+        assert isinstance(decoder, MultiDotDecoder)
+        return decoder
+
+    def test_adds_a_hidden_layer_to_the_sum_of_its_heads(self) -> None:
+        decoder = self.build(heads=2)
+        assert decoder.hidden is not None
+        assert decoder.output is not None
+        products = decoder.weight * self.rows(5) * self.rows(5, seed=1)
+        dots = torch.stack([products[:, :3].sum(1), products[:, 3:].sum(1)], dim=1)
+        units = F.relu(dots @ decoder.hidden.weight.T + decoder.hidden.bias)
+        wanted = dots.sum(1) + (units @ decoder.output.weight.T)[:, 0] + decoder.bias
+        torch.testing.assert_close(decoder(self.rows(5), self.rows(5, seed=1)), wanted)
+
+    def test_one_head_is_a_signed_inner_product(self) -> None:
+        decoder = self.build(heads=1)
+        decoder.weight.data.copy_(torch.tensor([1.0, -1.0, 0.5, -2.0, 0.0, 3.0]))
+        wanted = (self.rows(5) * decoder.weight * self.rows(5, seed=1)).sum(1)
+        torch.testing.assert_close(decoder(self.rows(5), self.rows(5, seed=1)), wanted)
+        assert decoder.hidden is None
+
+    @pytest.mark.parametrize("directed", [False, True])
+    @pytest.mark.parametrize("heads", [1, 4])
+    def test_a_block_is_products_of_matrices(self, heads: int, directed: bool) -> None:
+        decoder, left, right = self.build(heads=heads, directed=directed), self.rows(3), self.rows(4, seed=1)
+        torch.testing.assert_close(decoder.of_block(left, right), decoder(left[:, None], right[None]))
+
+    @pytest.mark.parametrize("directed", [False, True])
+    @pytest.mark.parametrize("heads", [1, 4])
+    def test_folds_into_a_hadamard_mlp(self, heads: int, directed: bool) -> None:
+        decoder, pair = self.build(heads=heads, directed=directed), (self.rows(9), self.rows(9, seed=1))
+        for parameter in decoder.parameters():
+            parameter.data.normal_()
+        folded = decoder.folded()
+        assert len(folded.hidden) == (heads > 1)
+        torch.testing.assert_close(folded(*pair), decoder(*pair))
+
+    def test_dropout_matters_in_training_only(self) -> None:
+        decoder, pair = self.build(dropout=0.5), (self.rows(50), self.rows(50, seed=1))
+        torch.testing.assert_close(decoder(*pair), self.build(dropout=0.0)(*pair))
+        assert not torch.allclose(decoder(*pair, torch.Generator().manual_seed(0)), decoder(*pair))
+
+    def test_more_heads_than_columns_are_refused(self) -> None:
+        with pytest.raises(SettingsError, match=r"decoder\.heads: each head needs a column.*got 7 heads and 6 columns"):
+            self.build(heads=7)
+
+
 class TestDistance(DecoderContract):
     kind = "distance"
 
@@ -94,7 +145,7 @@ class TestDistance(DecoderContract):
         torch.testing.assert_close(decoder(self.rows(5), self.rows(5, seed=1)), wanted, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["hadamard", "dot", "distance"])
+@pytest.mark.parametrize("kind", ["hadamard", "dot", "multi-dot", "distance"])
 def test_a_symmetric_decoder_on_directed_data_must_be_asked_for(kind: Any) -> None:
     with pytest.raises(SettingsError, match=r"decoder\.directed_maps: a symmetric decoder.*allow_symmetric = true"):
         build_decoder(DecoderSettings(kind=kind, directed_maps=False), 4, directed=True)

@@ -77,6 +77,7 @@ def test_sketches_are_part_of_it() -> None:
 LINEAR: dict[str, dict[str, Any]] = {
     **{kind: groups for kind, groups in KINDS.items() if kind != "margin"},
     "hadamard": {"decoder": {"kind": "hadamard", "width": 8}},
+    "multi-dot": {"decoder": {"kind": "multi-dot"}},
     "sketches": {"encoder": {"sketch_size": 32}},
     "six long steps": {"encoder": {"num_steps": 6, "step_size": 0.8, "anchoring": 0.1, "sketch_size": 8}},
     "no steps": {"encoder": {"num_steps": 0}},

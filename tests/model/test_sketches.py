@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from torch import Tensor
 from contracts import DecoderContract, planted_graph, tiny
 from yinyan.graph import Graph
 from yinyan.model import sketches
-from yinyan.model.decoder import build_decoder
+from yinyan.model.decoder import Decoder, build_decoder
 from yinyan.model.messages import MessageGraph
 from yinyan.model.sketches import SharedStructure, Sketches
 from yinyan.native import graph_kernels
@@ -118,6 +119,14 @@ class TestHadamardWithSketches(DecoderContract):
 class TestDotWithSketches(DecoderContract):
     kind = "dot"
     size, sketch_size = 2, 1
+
+
+class TestMultiDotWithSketches(DecoderContract):
+    kind = "multi-dot"
+    size, sketch_size = 2, 1
+
+    def build(self, *, directed: bool = False, **options: Any) -> Decoder:
+        return super().build(directed=directed, **{"heads": 2, **options})
 
 
 class TestDistanceWithSketches(DecoderContract):

@@ -57,6 +57,15 @@ class TestMipsOfDot(IndexContract):
     kind, decoder_kind = "mips", "dot"
 
 
+class TestMipsOfOneHead(IndexContract):
+    kind, decoder_kind = "mips", "multi-dot"
+    options = {"heads": 1}  # noqa: RUF012
+
+
+class TestFlashlightOfHeads(IndexContract):
+    kind, decoder_kind = "flashlight", "multi-dot"
+
+
 class TestMipsOfDistance(IndexContract):
     kind, decoder_kind = "mips", "distance"
 
@@ -81,6 +90,9 @@ class TestKinds:
             ("hadamard", {"depth": 1}, 4, "flashlight"),
             ("dot", {}, 0, "mips"),
             ("dot", {}, 4, "flashlight"),
+            ("multi-dot", {"heads": 1}, 0, "mips"),
+            ("multi-dot", {"heads": 2}, 0, "flashlight"),
+            ("multi-dot", {"heads": 1}, 4, "flashlight"),
             ("distance", {}, 0, "mips"),
             ("distance", {}, 4, "flashlight"),
         ],

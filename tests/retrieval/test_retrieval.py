@@ -35,7 +35,7 @@ def exact_top_k(decoder: Decoder, y: torch.Tensor, source: int, candidates: np.n
     return ExactSearch(decoder).top_k(Snapshot.of(y), np.array([source]), k, None, candidates)[0]
 
 
-@pytest.mark.parametrize("kind", ["hadamard", "dot", "distance"])
+@pytest.mark.parametrize("kind", ["hadamard", "dot", "multi-dot", "distance"])
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("block", [1, 7, 100_000])
 def test_blocks_do_not_matter(kind: str, directed: bool, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_memory_bounds_the_blocks_and_changes_nothing(kind: str) -> None:
         ExactSearch(decoder, memory=0)
 
 
-@pytest.mark.parametrize("kind", ["hadamard", "dot", "distance"])
+@pytest.mark.parametrize("kind", ["hadamard", "dot", "multi-dot", "distance"])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_many_equal_scores(kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """More ties than any buffer holds: the lowest rows come first, wherever blocks end and whoever is asked along."""

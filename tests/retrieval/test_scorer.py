@@ -25,6 +25,8 @@ SHAPES: list[dict[str, Any]] = [
     {"kind": "hadamard", "depth": 2, "width": 24, "residual": True, "norm": True},
     {"kind": "hadamard", "depth": 2, "width": 33, "norm": True},
     {"kind": "dot"},
+    {"kind": "multi-dot", "heads": 1},
+    {"kind": "multi-dot", "heads": 5},
     {"kind": "distance"},
 ]
 
@@ -71,7 +73,9 @@ def test_the_kernel_serves_the_usual_decoders() -> None:
         pytest.skip("no C++ compiler")
     y = torch.randn(9, 24)
     served = [Scorer(build_decoder(DecoderSettings(**shape), 24, directed=False)).is_canonical(y) for shape in SHAPES]
-    assert served == [shape["kind"] == "hadamard" and shape.get("depth") != 1 for shape in SHAPES]
+    layered = [shape.get("depth", shape.get("heads")) != 1 for shape in SHAPES]
+    kinds = ("hadamard", "multi-dot")
+    assert served == [shape["kind"] in kinds and deep for shape, deep in zip(SHAPES, layered, strict=True)]
 
 
 def test_the_kernel_has_no_layers_between_maps_and_residuals() -> None:
@@ -80,7 +84,7 @@ def test_the_kernel_has_no_layers_between_maps_and_residuals() -> None:
         pytest.skip("no C++ compiler")
     y = torch.randn(9, 24)
     served = [Scorer(build_decoder(DecoderSettings(**shape), 24, directed=True)).is_canonical(y) for shape in SHAPES]
-    assert served == [True, True, True, False, True, False, True, False, True, False, False]
+    assert served == [True, True, True, False, True, False, True, False, True, False, False, True, False]
 
 
 @pytest.mark.parametrize("sketch_size", [0, 5])

@@ -28,7 +28,7 @@ def model_of(kind: str, **options: object) -> Model:
     return Model(NodeEncoder(), build_decoder(settings, 6, directed=False, **options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("kind", ["dot", "hadamard", "distance"])
+@pytest.mark.parametrize("kind", ["dot", "hadamard", "multi-dot", "distance"])
 @pytest.mark.parametrize("loss", ["infonce", "paper", "logrank"])
 @pytest.mark.parametrize("block", [2, 100])
 def test_gradients_are_those_of_the_whole_loss(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Callable
@@ -16,7 +18,9 @@ from yinyan.model.sketches import DEGREE_OFFSET, SharedStructure
 from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
 
-__all__ = ["DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "build_decoder"]
+__all__ = [
+    *("DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "MultiDotDecoder", "build_decoder"),
+]
 
 _SHARED_HIDDEN = 64  # between what sketches say of a pair and what a decoder makes of it
 
@@ -202,9 +206,88 @@ class DistanceDecoder(Decoder):
         return _joined(self.bias - (sources - targets).square().sum(-1) * self.log_scale.exp(), shared)
 
 
+class MultiDotDecoder(Decoder):
+    """p(i, j) = σ(Σ_h d_h + vᵀ ReLU(U d + c) + bias), with d_h = Σ_k w_k y_ik y_jk over the columns k of head h.
+
+    The weights w may be negative, so that indefinite scores can be represented. With one head there is no hidden
+    layer, and the score is one signed inner product. The heads of all pairs cost as many multiplications as one inner
+    product of all columns, and the hidden layer has as many units as there are heads.
+    """
+
+    def __init__(self, size: int, settings: DecoderSettings, *, directed: bool, sketch_size: int = 0) -> None:
+        if settings.heads > size:
+            raise SettingsError(
+                f"decoder.heads: each head needs a column of the embeddings (got {settings.heads} heads and {size} "
+                "columns; lower decoder.heads or raise encoder.hidden_size)"
+            )
+        super().__init__(size, directed=directed, sketch_size=sketch_size)
+        self.settings = settings
+        self.weight = nn.Parameter(torch.full((size,), size**-0.5))
+        self.bias = nn.Parameter(torch.tensor(0.0))
+        has_layer, heads = settings.heads > 1, settings.heads
+        self.hidden = nn.Linear(heads, heads) if has_layer else None
+        self.output = nn.Linear(heads, 1, bias=False) if has_layer else None
+        if self.hidden is not None:
+            nn.init.zeros_(self.hidden.bias)  # the dots are small at first: a bias alone would decide which units live
+
+    def pair_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """Σ_h d_h + vᵀ ReLU(U d + c) + bias."""
+        parts = zip(self._heads_of(sources * targets), self._heads_of(self.weight), strict=True)
+        return self._of_dots([products @ weights for products, weights in parts], generator, shared)
+
+    def block_logits(
+        self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
+    ) -> Tensor:
+        """The same, with one product of two matrices per head."""
+        parts = zip(self._heads_of(self.weight * sources), self._heads_of(targets), strict=True)
+        return self._of_dots([left @ right.T for left, right in parts], generator, shared)
+
+    def _heads_of(self, columns: Tensor) -> tuple[Tensor, ...]:
+        return columns.tensor_split(self.settings.heads, dim=-1)
+
+    def _of_dots(self, dots: list[Tensor], generator: torch.Generator | None, shared: Tensor | None) -> Tensor:
+        logits = functools.reduce(torch.add, dots) + self.bias
+        if self.hidden is not None and self.output is not None:
+            units = F.relu(self.hidden(torch.stack(dots, dim=-1)))
+            logits = logits + self.output(dropout(units, self.settings.dropout, generator)).squeeze(-1)
+        return _joined(logits, shared)
+
+    @torch.no_grad()
+    def folded(self) -> HadamardMLP:
+        """A HadamardMLP with the same scores, which all searches cover: of depth 1 with one head, else of depth 2.
+
+        Its hidden layer holds ReLU(U d + c) and two more units, ReLU(l) and ReLU(-l), whose difference is the rest l of
+        the logit, with what sketches share.
+        """
+        heads, has_layer = self.settings.heads, self.hidden is not None
+        plain = dataclasses.replace(
+            self.settings, kind="hadamard", depth=1 + has_layer, width=heads + 2, residual=False, norm=False
+        )
+        made = HadamardMLP(self.size, plain, directed=False).to(self.weight)
+        made.source_map, made.target_map = self.source_map, self.target_map
+        if self.hidden is None or self.output is None:
+            made.structure = self.structure
+            made.output.weight.copy_(self.weight[None])
+            made.output.bias.fill_(self.bias)
+            return made
+        head_of = torch.cat([part.new_full(part.shape, h) for h, part in enumerate(self._heads_of(self.weight))]).long()
+        turn = self.weight.new_tensor([[1.0], [-1.0]])
+        first: nn.Linear = made.hidden[0]  # type: ignore[assignment]
+        first.weight.copy_(torch.cat([self.hidden.weight[:, head_of], turn.expand(2, self.size)]) * self.weight)
+        first.bias.copy_(torch.cat([self.hidden.bias, turn[:, 0] * self.bias]))
+        made.output.weight.copy_(torch.cat([self.output.weight, turn.T], dim=1))
+        made.output.bias.zero_()
+        if self.structure is not None:
+            made.structure = self.structure.times(torch.cat([turn.new_zeros(heads, 1), turn]))
+        return made
+
+
 DECODERS: dict[str, Callable[..., Decoder]] = {
     "hadamard": HadamardMLP,
     "dot": DotDecoder,
+    "multi-dot": MultiDotDecoder,
     "distance": DistanceDecoder,
 }
 

@@ -8,6 +8,7 @@ A pair costs O(F), and nothing is looked up around it.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -166,6 +167,15 @@ class SharedStructure(nn.Module):
     def forward(self, first: Tensor, second: Tensor) -> Tensor:
         """(..., 3F + 1) and (..., 3F + 1) to (..., width)."""
         return self.layers(self.estimates(first, second))  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def times(self, weights: Tensor) -> SharedStructure:
+        """A copy whose numbers are multiplied by (other width, width) weights."""
+        made = copy.deepcopy(self)
+        last: nn.Linear = made.layers[2]  # type: ignore[assignment]
+        last.weight, last.bias = nn.Parameter(weights @ last.weight), nn.Parameter(weights @ last.bias)
+        last.out_features = len(weights)
+        return made
 
     @torch.no_grad()
     def of_pairs(self, rows: Tensor, pairs: Tensor) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,7 @@ from yinyan.errors import SettingsError
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import inverse_or_zero
 
-__all__ = ["completed_factors", "smoothed_factors"]
+__all__ = ["Factors", "completed_and_smoothed", "completed_factors", "smoothed_factors"]
 
 _LARGEST = 30_000  # nodes: all pairs are held at once
 _LARGEST_SMOOTHED = 10_000  # nodes: all eigenvectors of a kernel take minutes there, and the cube of it beyond
@@ -28,10 +29,17 @@ _DECISIONS = 2  # rounds, after them, in which beliefs are made up
 _SURE, _HESITATION = 0.65, 0.05  # score at which a missing link is as likely as not, and how far about it doubt reaches
 
 
+class Factors(NamedTuple):
+    """Rows y and signs σ of a matrix of scores Σ_k σ_k y_ik y_jk."""
+
+    rows: Tensor  # (n, size)
+    signs: Tensor  # (size,)
+
+
 @torch.no_grad()
 def completed_factors(
     messages: MessageGraph, size: int, *, missing: float = 0.3, shrinkage: float = 0.02, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
+) -> Factors:
     """(n, size) rows y and (size,) signs σ; Σ_k σ_k y_ik y_jk is how far i and j are believed to be linked.
 
     Of a link nothing is doubted. What is none is a missing link with probability m s / (1 - (1 - m) s), by Bayes, if
@@ -41,10 +49,9 @@ def completed_factors(
     beliefs. Links count alike; those within a side of a bipartite graph cannot be missing.
     """
     rows, signs, _ = _completed(messages, size, missing, shrinkage, generator)
-    return _padded(rows, size), _padded(signs, size)
+    return Factors(_padded(rows, size), _padded(signs, size))
 
 
-@torch.no_grad()
 def smoothed_factors(
     messages: MessageGraph,
     size: int,
@@ -53,7 +60,7 @@ def smoothed_factors(
     shrinkage: float = 0.02,
     ridge: float = 0.1,
     generator: torch.Generator,
-) -> tuple[Tensor, Tensor]:
+) -> Factors:
     """(n, size) rows and (size,) signs as of `completed_factors`, of scores that nodes with like links agree on.
 
     Completion's beliefs B are the first. With k a Gaussian kernel of the nodes' rows of B D^-½, as wide as their mean
@@ -66,6 +73,21 @@ def smoothed_factors(
     rounds, with the kernel of the beliefs so far, decide: σ((s - .65) / .05) is believed. The factors are those of the
     s that follows, at least 1 for links.
     """
+    options = {"missing": missing, "shrinkage": shrinkage, "ridge": ridge}
+    return completed_and_smoothed(messages, size, **options, generator=generator)[1]
+
+
+@torch.no_grad()
+def completed_and_smoothed(
+    messages: MessageGraph,
+    size: int,
+    *,
+    missing: float = 0.5,
+    shrinkage: float = 0.02,
+    ridge: float = 0.1,
+    generator: torch.Generator,
+) -> tuple[Factors, Factors]:
+    """The factors of `smoothed_factors`, and before them those of the completion that it starts from."""
     n = messages.num_nodes
     if n > _LARGEST_SMOOTHED:
         raise SettingsError(
@@ -74,13 +96,14 @@ def smoothed_factors(
         )
     first = min(missing, _FIRST_MISSING)
     rows, signs, beliefs = _completed(messages, size, first, shrinkage, generator)
+    completed = Factors(_padded(rows, size), _padded(signs, size))
     if not messages.pairs.shape[0]:
-        return _padded(rows, size), _padded(signs, size)
+        return completed, completed
     _believe(beliefs, rows, signs, first, messages)
     scores = _smoothed(beliefs, missing, ridge, messages)
     basis = _random_basis(messages, size + _MORE, generator)
     values, vectors, _ = _leading_pairs(functools.partial(torch.mm, scores), basis, size, _FIRST_POWERS)
-    return _padded(vectors * values.abs().sqrt(), size), _padded(values.sign(), size)
+    return completed, Factors(_padded(vectors * values.abs().sqrt(), size), _padded(values.sign(), size))
 
 
 def _completed(

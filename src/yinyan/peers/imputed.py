@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from yinyan.model.decoder import Decoder, HadamardMLP
+from yinyan.model.decoder import Decoder, HadamardMLP, MultiDotDecoder
 from yinyan.model.encoder import BaseModel
 from yinyan.model.fitted import our_encoder
 from yinyan.model.scoring import Model
@@ -53,3 +53,6 @@ def start_from_factors(base: BaseModel, decoder: Decoder, rows: Tensor, signs: T
         if isinstance(decoder, HadamardMLP) and not decoder.hidden:
             decoder.output.weight.copy_(signs[None])
             decoder.output.bias.zero_()
+        elif isinstance(decoder, MultiDotDecoder) and decoder.hidden is None:
+            decoder.weight.copy_(signs)
+            decoder.bias.zero_()

@@ -36,6 +36,9 @@ METHODS = {
     "yinyan-imputed": Card(
         "ours", "imputed:yinyan_from_imputed_edges", "the same from imputed edges (low-rank completion)"
     ),
+    "yinyan-combined": Card(
+        "ours", "combined:yinyan_combined", "the same from two low-rank completions, with a weight chosen on validation"
+    ),
     "cn": Card("heuristic", "heuristics:common_neighbours", "common neighbours"),
     "aa": Card("heuristic", "heuristics:adamic_adar", "Adamic-Adar"),
     "ra": Card("heuristic", "heuristics:resource_allocation", "resource allocation"),

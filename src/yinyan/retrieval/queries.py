@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from yinyan.errors import SettingsError
-from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP
+from yinyan.model.decoder import Decoder, DistanceDecoder, DotDecoder, HadamardMLP, MultiDotDecoder
 from yinyan.retrieval.scorer import dot_queries
 
 __all__ = ["check_covered", "check_linear", "is_covered", "is_linear", "points_of", "queries_at"]
@@ -15,24 +15,26 @@ __all__ = ["check_covered", "check_linear", "is_covered", "is_linear", "points_o
 def is_covered(decoder: Decoder) -> bool:
     """Whether the score follows from inner products of the source with the target's row, so that it has queries.
 
-    These are: HadamardMLP of any depth and width, with residuals and norms; dot; distance, whose square is linear in
-    the target and its squared length. Each with or without sketches and direction maps.
+    These are: HadamardMLP of any depth and width, with residuals and norms; dot; multi-dot; distance, whose square is
+    linear in the target and its squared length. Each with or without sketches and direction maps.
     """
-    return type(decoder) in (HadamardMLP, DotDecoder, DistanceDecoder)
+    return type(decoder) in (HadamardMLP, DotDecoder, MultiDotDecoder, DistanceDecoder)
 
 
 def is_linear(decoder: Decoder) -> bool:
-    """Whether one query says all: the decoder is dot or distance, or a HadamardMLP of one layer, without sketches."""
+    """Whether one query says all: the decoder has no hidden layer and no sketches."""
     if decoder.structure is not None:
         return False
-    return type(decoder) in (DotDecoder, DistanceDecoder) or (isinstance(decoder, HadamardMLP) and not decoder.hidden)
+    if isinstance(decoder, HadamardMLP | MultiDotDecoder):
+        return not decoder.hidden
+    return type(decoder) in (DotDecoder, DistanceDecoder)
 
 
 def check_covered(decoder: Decoder) -> None:
     """Refuse a decoder that has no queries."""
     if not is_covered(decoder):
         raise SettingsError(
-            f"kind 'flashlight' covers HadamardMLP, dot and distance decoders, with or without sketches "
+            f"kind 'flashlight' covers HadamardMLP, dot, multi-dot and distance decoders, with or without sketches "
             f"(got {type(decoder).__name__}): use kind 'exact'"
         )
 
@@ -42,8 +44,8 @@ def check_linear(decoder: Decoder) -> None:
     if not is_covered(decoder) or not is_linear(decoder):
         sketched = " with sketches" if decoder.structure is not None else ""
         raise SettingsError(
-            f"kind 'mips' covers decoders that are one inner product: dot, distance and a HadamardMLP of depth 1, "
-            f"without sketches (got {type(decoder).__name__}{sketched}): use kind "
+            f"kind 'mips' covers decoders that are one inner product: dot, distance, multi-dot with one head and a "
+            f"HadamardMLP of depth 1, without sketches (got {type(decoder).__name__}{sketched}): use kind "
             f"{'flashlight' if is_covered(decoder) else 'exact'!r}"
         )
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.model.decoder import Decoder, DotDecoder, HadamardMLP
+from yinyan.model.decoder import Decoder, DotDecoder, HadamardMLP, MultiDotDecoder
 from yinyan.native import retrieval_kernels
 from yinyan.native.retrieval_kernels import SketchColumns
 from yinyan.retrieval.screening import Bounds, Screen
@@ -35,14 +35,15 @@ class Scorer:
     For a HadamardMLP the first layer of source i is Y (W_1 diag(y_i))ᵀ: with the source folded into the weights, no
     product of embeddings is ever made. Direction maps fold into the same matrix. Hidden layers run in a compiled kernel
     on the CPU, unless several are residual and maps stand before them. A dot product is one query; with sketches the
-    kernel adds their share. Everything else, decoders that are not ours among them, is called as it is, by blocks.
+    kernel adds their share. A multi-dot decoder is scored as the HadamardMLP that it folds into. Everything else,
+    decoders that are not ours among them, is called as it is, by blocks.
 
     `is_canonical` says that a pair's score is the same to the last bit whatever else is scored with it; otherwise
     `canonical` gives scores that are, by double precision.
     """
 
     def __init__(self, decoder: Decoder) -> None:
-        self.decoder = decoder
+        self.decoder = decoder.folded() if isinstance(decoder, MultiDotDecoder) else decoder
 
     def is_canonical(self, y: Tensor) -> bool:
         """Whether `scores` gives the same bits for a pair whatever else it scores."""

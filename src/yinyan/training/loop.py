@@ -22,6 +22,7 @@ from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
 from yinyan.training.adam import Adam, Group
+from yinyan.training.all_pairs import descend_on_all_pairs
 from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
 from yinyan.training.shared_negatives import descend_with_shared_negatives
@@ -181,6 +182,8 @@ def gradients(model: Model, data: TrainingData, settings: TrainingSettings, stre
         hidden[places[places >= 0].long()] = True
     drops, links = streams["dropout"], data.targets[batch]
     y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden)
+    if settings.loss_sampler == "all":
+        return descend_on_all_pairs(model, y, links, data.known, settings, drops)
     if settings.loss_sampler == "shared":
         return descend_with_shared_negatives(model, y, links, data.known, settings, streams["loss_negatives"], drops)
     pairs = Pairs(y, links, draw_loss_negatives(data.known, links, settings, streams["loss_negatives"]))

@@ -13,6 +13,7 @@ from yinyan.errors import MemoryLimitError
 from yinyan.graph.features import SparseFeatures
 from yinyan.settings import Settings
 from yinyan.splits import Split
+from yinyan.training import all_pairs
 from yinyan.training.best_weights import LARGE
 from yinyan.training.data import num_listed
 from yinyan.training.free_memory import free_memory
@@ -148,6 +149,12 @@ def _decoder(split: Split, settings: Settings) -> int:
         row = encoder.hidden_size + encoder.structure_columns
         validated = min(_BLOCK, max(len(split.valid_targets), split.valid_negatives.size // 2)) * 5 * row
         return _FLOAT * max(validated, BLOCK * (6 * settings.training.loss_negatives + 8 * row))
+    if settings.training.loss_sampler == "all":  # two masks of all pairs; targets, their gradients, a block of logits
+        n, heads = split.graph.num_nodes, decoder.heads if decoder.kind == "multi-dot" else 1
+        logits = (6 + 5 * (heads if heads > 1 else 0)) * all_pairs.BLOCK * n
+        if decoder.kind not in ("dot", "multi-dot"):  # all products of a block are made
+            logits = 3 * all_pairs.BLOCK * n * (encoder.hidden_size + decoder.width * (decoder.depth - 1))
+        return 4 * n * n + _FLOAT * (logits + 3 * n * encoder.hidden_size)
     pairs = min(settings.training.batch_size or targets, targets) * (1 + settings.training.loss_negatives)
     in_place = decoder.kind == "hadamard" and not split.graph.directed  # see `pair_products`
     # the product and its gradient; or both ends, perhaps maps of them, and these two
@@ -158,6 +165,9 @@ def _decoder(split: Split, settings: Settings) -> int:
         shared = decoder.width + 128 if encoder.sketch_size else 0  # what the sketches add, by two layers of 64
         floats += int((decoder.depth - 1) * hidden * decoder.width) + shared
         validated += 2 * decoder.width + shared // 2
+    elif decoder.kind == "multi-dot":
+        floats += 5 * decoder.heads  # the dots, the hidden layer, its dropout
+        validated += 2 * decoder.heads
     listed = num_listed(split) if settings.training.selection == "ranking" else 0
     blocks = min(_BLOCK, max(listed, split.valid_negatives.size // 2))
     return max(pairs * (_FLOAT * floats + 32), blocks * (_FLOAT * validated + 32))
