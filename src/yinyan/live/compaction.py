@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from yinyan.errors import StoreError
 from yinyan.graph.ids import Id
-from yinyan.live.change_log import ChangeLog, History
+from yinyan.live.change_log import ChangeLog
+from yinyan.live.shared_log import History
 from yinyan.live.structure import Change
 
 __all__ = ["Compacted", "compact", "is_due", "net_effect"]
@@ -46,9 +47,9 @@ def compact(path: Path, *, keep: int = _KEPT, directed: bool | None = None) -> C
     """
     if not path.exists():
         raise StoreError(f"there is no change log '{path}' (name the file with --log)")
-    before = _size(path)
     log = ChangeLog(path)
     try:
+        before = log.size()
         history, facts = log.history(), log.facts()
         if facts.directed:
             directed = facts.directed == "yes"
@@ -59,11 +60,11 @@ def compact(path: Path, *, keep: int = _KEPT, directed: bool | None = None) -> C
             return Compacted(0, facts.net_count, before, before)
         net, items = net_effect(history, until, directed=directed)
         if not log.replace_until(until, history.base, net, items):
-            return Compacted(0, log.facts().net_count, before, _size(path))
+            return Compacted(0, log.facts().net_count, before, log.size())
         log.shrink()
+        return Compacted(until - history.base, len(net), before, log.size())
     finally:
         log.close()
-    return Compacted(until - history.base, len(net), before, _size(path))
 
 
 def net_effect(history: History, until: int, *, directed: bool) -> tuple[list[Change], int]:
@@ -108,9 +109,3 @@ def net_effect(history: History, until: int, *, directed: bool) -> tuple[list[Ch
 
 def _parts(items: Sequence[Any]) -> Iterable[list[Any]]:
     return (list(items[first : first + _ITEMS]) for first in range(0, len(items), _ITEMS))
-
-
-def _size(path: Path) -> int:
-    """Bytes of a log with its write-ahead file."""
-    files = (path, path.with_name(f"{path.name}-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())

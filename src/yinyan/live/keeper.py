@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from yinyan.errors import StoreError, YinYanError
 from yinyan.graph.ids import Id
-from yinyan.live.change_log import ChangeLog, CompactedError, LogFullError, Logged
 from yinyan.live.compaction import compact, is_due
 from yinyan.live.course import Course, Step
 from yinyan.live.live_state import LiveState, Served
+from yinyan.live.log_records import Logged
 from yinyan.live.planning import Draft
 from yinyan.live.refresh import Refresher
+from yinyan.live.shared_log import CompactedError, LogFullError, SharedLog
 from yinyan.live.structure import Change, ConflictError
 from yinyan.progress import stage
 from yinyan.text import counted
@@ -62,7 +63,7 @@ class Keeper:
     def __init__(
         self,
         load: Callable[[], Served],
-        log: ChangeLog,
+        log: SharedLog,
         *,
         read_only: bool = False,
         carry_over: bool = False,
@@ -303,8 +304,8 @@ class Keeper:
 
     def _compacted(self) -> None:
         try:
-            if is_due(self._log.path):
-                compact(self._log.path)
+            if is_due(self._log.place):
+                compact(self._log.place)
         except Exception:  # the log is as it was
             _log.exception("the change log could not be compacted")
 

@@ -14,7 +14,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from yinyan.errors import StoreError, UnknownNodeError, YinYanError
-from yinyan.live.change_log import LogFullError
+from yinyan.live.shared_log import LogFullError
 from yinyan.live.structure import ConflictError
 
 __all__ = ["BehindError", "OverloadedError", "TooMuchError", "TookTooLongError", "add_handlers", "problem"]
