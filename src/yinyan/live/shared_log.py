@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from yinyan.errors import StoreError
+from yinyan.live.database_url import DatabaseUrl
 from yinyan.live.log_records import (
     CHANGES,
     FORMAT,
@@ -33,7 +34,10 @@ __all__ = [
     "CompactedError",
     "History",
     "LogFullError",
+    "LogUnreachableError",
+    "OtherModelError",
     "SharedLog",
+    "UncertainError",
 ]
 
 _log = logging.getLogger("yinyan.service")
@@ -43,6 +47,18 @@ _ALL = 1 << 62  # more than any number of changes
 
 class LogFullError(StoreError):
     """A change could not be written down, and was not made."""
+
+
+class LogUnreachableError(LogFullError):
+    """The database of a log does not answer; nothing was changed."""
+
+
+class UncertainError(StoreError):
+    """The database was lost during a commit: whether a change was made is not known."""
+
+
+class OtherModelError(StoreError):
+    """The log belongs to another model than the one that reads it."""
 
 
 class CompactedError(StoreError):
@@ -63,9 +79,12 @@ class SharedLog(ABC):
     A database has three tables (facts, changes, net), transactions, and a lock that one writer holds.
     """
 
-    def __init__(self, place: Path) -> None:
-        """`place` is where the log lies."""
+    spans_hosts = False  # whether the processes that share it may have model directories of their own
+
+    def __init__(self, place: Path | DatabaseUrl) -> None:
+        """`place` is where the log lies; its text is for messages, without credentials."""
         self.place = place
+        self._model: str | None = None  # fingerprint of the one that reads, where directories may differ
         self._seen = (0, START)  # the last change that was read, and its digest
         self._pending: Facts | None = None  # what a transaction is going to write
 
@@ -150,6 +169,21 @@ class SharedLog(ABC):
                 self._write_facts(replace(facts, model=fingerprint, directed=direction))
             if reload:
                 self.append({"kind": "reload", "model": fingerprint})
+        self._model = fingerprint
+
+    def expect(self, fingerprint: str) -> None:
+        """Read for this model from now on; refused if the log belongs to another one by now."""
+        if self.spans_hosts:
+            self._check_model(self.facts(), fingerprint)
+        self._model = fingerprint
+
+    def _check_model(self, facts: Facts, fingerprint: str | None) -> None:
+        """Processes of one host load the same directory; those of another may have an older copy of it."""
+        if self.spans_hosts and fingerprint is not None and facts.model != fingerprint:
+            raise OtherModelError(
+                f"the change log '{self.place}' continues with the model {facts.model[:12]}…, and this host has "
+                f"{fingerprint[:12]}… (copy the new model to its model directory)"
+            )
 
     # -- writing -------------------------------------------------------------------------------------------
 
@@ -194,6 +228,7 @@ class SharedLog(ABC):
         """Everything, each record checked against its digest."""
         with self._reading():
             facts = self._facts()
+            self._check_model(facts, self._model)
             net = checked_net(self._net(), self.place, facts)
             changes = checked_changes(self._changes(facts.base), self.place, facts, facts.base, facts.base_head)
             self._seen = (facts.count, facts.head)
@@ -203,6 +238,7 @@ class SharedLog(ABC):
         """The changes that came after one, in order, each checked against its digest."""
         with self._reading():
             facts = self._facts()
+            self._check_model(facts, self._model)
             if version < facts.base:
                 raise CompactedError(f"changes up to {facts.base:,} are no longer kept one by one (read the history)")
             known = self._seen[1] if self._seen[0] == version else self._digest_at(version, facts)

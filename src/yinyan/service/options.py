@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import field
 from pathlib import Path
+from typing import Annotated
 
+from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from yinyan.errors import SettingsError
@@ -36,6 +39,10 @@ class Limits:
     connections: int = 1_000
 
 
+def _text(given: object) -> object:
+    return str(given) if isinstance(given, Path) else given
+
+
 @dataclass(frozen=True)
 class Options:
     """All that a process that serves needs to know."""
@@ -49,7 +56,8 @@ class Options:
     metrics_keys: Path | None = None  # file of hashed keys that open /metrics alone
     metrics_open: bool = False  # /metrics without a key
     read_only: bool = False
-    log: Path | None = None  # change log; beside the model if not named
+    # change log: a file or a postgresql:// URL, whose password is not shown; beside the model if not named
+    log: Annotated[str | None, BeforeValidator(_text)] = field(default=None, repr=False)
     carry_over: bool = False
     accept_loss: bool = False  # go on with a change log that lost its newest changes
     labels: Path | None = None  # table with ids, labels and attributes; those of the model if not named
