@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import itertools
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -50,6 +51,8 @@ class Server:
         self._bin = programs()
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
+            if "postgres" not in {user.pw_name for user in pwd.getpwall()}:
+                missing("a server does not run as root, and there is no user 'postgres'")
             self._as = {"user": "postgres", "group": "postgres", "extra_groups": []}
             shutil.chown(self.folder, "postgres", "postgres")
         password = self.folder / "password"
@@ -109,6 +112,8 @@ class Server:
 
     def use_tls(self) -> Path:
         """Answer over TLS from now on, with a certificate of its own; returns its file."""
+        if shutil.which("openssl") is None:
+            missing("there is no openssl to make a certificate")
         certificate, key = self.folder / "server.crt", self.folder / "server.key"
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",

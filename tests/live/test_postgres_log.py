@@ -15,7 +15,7 @@ import pytest
 
 from postgres_tools import PLAIN_PASSWORD, USER, Server
 from yinyan.errors import MissingExtraError, SettingsError, StoreError
-from yinyan.live import compaction
+from yinyan.live import compaction, postgres_session
 from yinyan.live.compaction import compact
 from yinyan.live.log_places import LogPlace, faults_of, log_place, open_log
 from yinyan.live.shared_log import (
@@ -308,6 +308,32 @@ def test_a_log_that_went_back_is_noticed(database: Server, schema: str, log_url:
             write(log, links(("e", "f")))  # another second change
         with pytest.raises(StoreError, match="change 2"):
             follower.after(2)
+
+
+def test_a_writer_that_hangs_loses_the_lock(log_url: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(postgres_session._SESSION, "idle_in_transaction_session_timeout", "300ms")
+    with closing(open_log(at(log_url()))) as hanging, closing(open_log(at(log_url()))) as other:
+        assert other._run("SHOW tcp_keepalives_idle") == [("10",)]
+
+        def work() -> None:
+            write(other, links(("a", "b")))  # as soon as the lock is free
+
+        with pytest.raises(LogUnreachableError, match="nothing changed"):
+            write_and(hanging, work)
+        assert [logged.change for logged in hanging.after(0)] == [links(("a", "b"))]
+
+
+def test_the_lock_is_not_waited_for_without_end(log_url: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(postgres_session._SESSION, "lock_timeout", "200ms")
+    with closing(open_log(at(log_url()))) as one, closing(open_log(at(log_url()))) as other:
+
+        def work() -> None:
+            with pytest.raises(LogFullError, match="another service has been writing for 200ms"):
+                write(other, links(("a", "b")))
+
+        write_and(one, work)
+        write(other, links(("c", "d")))
+        assert other.last() == 2
 
 
 def test_hosts_with_another_model_are_stopped(log_url: Urls) -> None:
