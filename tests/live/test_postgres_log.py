@@ -239,7 +239,8 @@ def end_sessions(database: Server) -> None:
 
 
 @pytest.mark.parametrize("arrived", [True, False])
-def test_a_commit_whose_answer_is_lost_is_looked_up(log_url: Urls, arrived: bool) -> None:
+@pytest.mark.parametrize("since", ["nothing", "change", "compaction"])
+def test_a_commit_whose_answer_is_lost_is_looked_up(log_url: Urls, arrived: bool, since: str) -> None:
     """Whoever is told that nothing changed must be able to rely on it, and a commit that took place is no error."""
     import psycopg
 
@@ -254,15 +255,45 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(log_url: Urls, arrived: bool
         if arrived:
             run("COMMIT")
         session.close()
+        if since != "nothing":  # another host comes first
+            with closing(open_log(at(log_url()))) as other:
+                write(other, *(links(("p", number)) for number in range(3)))
+        if since == "compaction":
+            compact(at(log_url()), keep=0, directed=False)
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     session.run = cut_off
-    if arrived:
+    if since == "compaction":
+        with pytest.raises(UncertainError, match="was compacted since: whether the change was made is not known"):
+            write(log, links(("c", "d")), links(("e", "f")))
+    elif arrived:
         write(log, links(("c", "d")), links(("e", "f")))
     else:
         with pytest.raises(LogFullError, match="nothing changed"):
             write(log, links(("c", "d")), links(("e", "f")))
-    assert log.last() == (3 if arrived else 1) and log.history().changes[0].change == links(("a", "b"))
+    assert log.last() == (3 if arrived else 1) + (0 if since == "nothing" else 3)
+    log.close()
+
+
+def test_a_lost_commit_without_a_change_is_looked_up_too(log_url: Urls) -> None:
+    import psycopg
+
+    log: Any = open_log(at(log_url()))
+    run = log._session.run
+
+    def cut_off(statement: str, values: Any = ()) -> Any:
+        if statement != "COMMIT":
+            return run(statement, values)
+        log._session.run = run
+        log._session.close()
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    log._session.run = cut_off
+    with pytest.raises(LogFullError, match="nothing changed"):
+        log.bind("m" * 64)
+    assert log.facts().model == ""
+    log.bind("m" * 64)
+    assert log.facts().model == "m" * 64
     log.close()
 
 

@@ -114,11 +114,12 @@ class PostgresLog(SharedLog):
             raise
         finally:
             self._is_writing = False
-        written, self._pending, self._inserted = self._pending, None, {}
+        written, appended = self._pending, "changes" in self._inserted
+        self._pending, self._inserted = None, {}
         try:
             session.run("COMMIT")
         except psycopg.Error as error:
-            if session.is_open or written is None or not self._is_committed(written):
+            if session.is_open or written is None or not self._is_committed(written, appended=appended):
                 session.roll_back()
                 raise session.failed(error) from error
 
@@ -135,28 +136,35 @@ class PostgresLog(SharedLog):
             session.run(_FACTS, (list(names), list(values)))
             session.run("SELECT pg_notify(?, '')", (session.channel,))
 
-    def _is_committed(self, written: Facts) -> bool:
+    def _is_committed(self, written: Facts, *, appended: bool) -> bool:
         """Whether a commit took place whose answer never came: the lock is free when that is decided."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:
                 self._session.begin(self._write)
                 try:
-                    facts = self._facts()
-                    return facts == written or (
-                        facts.base < written.count <= facts.count
-                        and self._digest_at(written.count, facts) == written.head
-                    )
+                    return self._holds(written, appended=appended)
                 finally:
                     self._session.roll_back()
             except (LogFullError, psycopg.Error) as error:
                 if time.monotonic() > deadline:
-                    raise UncertainError(
-                        f"the change log '{self.place}' was lost while a change was committed, and did not come back "
-                        f"within {_PATIENCE:g} s: whether the change was made is not known (look before sending it "
-                        "again)"
-                    ) from error
+                    raise self._uncertain(f"did not come back within {_PATIENCE:g} s") from error
                 time.sleep(0.05)
+
+    def _holds(self, written: Facts, *, appended: bool) -> bool:
+        """Whether the log has what a transaction was to write; others may have written since."""
+        facts = self._facts()
+        if not appended:
+            return facts == written
+        if facts.base > written.count:
+            raise self._uncertain("was compacted since")
+        return written.count <= facts.count and self._digest_at(written.count, facts) == written.head
+
+    def _uncertain(self, why: str) -> UncertainError:
+        return UncertainError(
+            f"the change log '{self.place}' was lost while a change was committed, and {why}: whether the change was "
+            "made is not known (look before sending it again)"
+        )
 
     def shrink(self) -> None:
         """Let the database use the room of removed records for others."""

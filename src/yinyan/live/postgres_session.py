@@ -168,4 +168,4 @@ class Session:
         text = " ".join(str(error).split())
         text = text.replace(self._secret, "…") if self._secret else text
         user = str(self._options.get("user") or "")
-        return text.replace(f'user "{user}"', 'user "…"') if user else text
+        return text.replace(f'"{user}"', '"…"') if user else text
