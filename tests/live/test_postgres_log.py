@@ -15,7 +15,7 @@ import pytest
 
 from postgres_tools import PLAIN_PASSWORD, USER, Server
 from yinyan.errors import MissingExtraError, SettingsError, StoreError
-from yinyan.live import compaction, postgres_session
+from yinyan.live import compaction
 from yinyan.live.compaction import compact
 from yinyan.live.log_places import LogPlace, faults_of, log_place, open_log
 from yinyan.live.shared_log import (
@@ -234,6 +234,12 @@ def test_a_lost_connection_is_opened_again(database: Server, log_url: Urls) -> N
         assert [logged.change["pairs"] for logged in log.after(0)] == [[["a", "b"]], [["c", "d"]], [["g", "h"]]]
 
 
+def session_settings() -> dict[str, str]:
+    from yinyan.live import postgres_session  # needs psycopg
+
+    return postgres_session._SESSION
+
+
 def end_sessions(database: Server) -> None:
     database.execute("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'yinyan'")
 
@@ -342,7 +348,7 @@ def test_a_log_that_went_back_is_noticed(database: Server, schema: str, log_url:
 
 
 def test_a_writer_that_hangs_loses_the_lock(log_url: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(postgres_session._SESSION, "idle_in_transaction_session_timeout", "300ms")
+    monkeypatch.setitem(session_settings(), "idle_in_transaction_session_timeout", "300ms")
     with closing(open_log(at(log_url()))) as hanging, closing(open_log(at(log_url()))) as other:
         assert other._run("SHOW tcp_keepalives_idle") == [("10",)]
 
@@ -355,7 +361,7 @@ def test_a_writer_that_hangs_loses_the_lock(log_url: Urls, monkeypatch: pytest.M
 
 
 def test_the_lock_is_not_waited_for_without_end(log_url: Urls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(postgres_session._SESSION, "lock_timeout", "200ms")
+    monkeypatch.setitem(session_settings(), "lock_timeout", "200ms")
     with closing(open_log(at(log_url()))) as one, closing(open_log(at(log_url()))) as other:
 
         def work() -> None:
