@@ -6,7 +6,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from postgres_tools import database, log_url, schema
 from yinyan.native import graph_kernels
+
+__all__ = ["database", "log_url", "schema"]
 
 torch.set_num_threads(1)
 settings.register_profile(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -31,7 +31,7 @@ class Checked(NamedTuple):
 def check(
     model: flags.Model,
     *,
-    log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
+    log: flags.Log = None,
     as_json: flags.AsJson = False,
 ) -> None:
     """Verify the files of a saved model, its index and its change log; list what each table column became."""
@@ -52,7 +52,7 @@ def check(
         raise typer.Exit(1)
 
 
-def checked_model(path: Path, log: Path | None = None) -> tuple[list[Checked], list[dict[str, Any]]]:
+def checked_model(path: Path, log: Path | str | None = None) -> tuple[list[Checked], list[dict[str, Any]]]:
     """A line for each file of a model directory, for what the files hold together, and for the change log.
 
     Also what each column of the tables became, if the model can be read.
@@ -120,15 +120,14 @@ def _index(path: Path, fitted: Fitted | None) -> Checked:
     return Checked(INDEX_FILE, "intact", size, f"{index.metadata.kind}, {index.metadata.num_nodes:,} nodes")
 
 
-def _log(path: Path, log: Path | None) -> list[Checked]:
-    from yinyan.live.change_log import log_path, verify_log
+def _log(path: Path, log: Path | str | None) -> list[Checked]:
+    from yinyan.live.log_places import faults_of, log_place
 
-    file = log or log_path(path)
-    if not file.exists():
-        return [Checked(file.name, "missing", None, f"there is no file '{file}'")] if log is not None else []
-    return [Checked(file.name, "damaged", _size(file), fault) for fault in verify_log(file)] or [
-        Checked(file.name, "intact", _size(file))
-    ]
+    place = log_place(path, log)
+    if isinstance(place, Path) and not place.exists():
+        return [Checked(place.name, "missing", None, f"there is no file '{place}'")] if log is not None else []
+    faults, size = faults_of(place)
+    return [Checked(place.name, "damaged", size, fault) for fault in faults] or [Checked(place.name, "intact", size)]
 
 
 def _size(file: Path) -> int | None:

@@ -24,6 +24,7 @@ __all__ = [
     "Engine",
     "Exact",
     "Labels",
+    "Log",
     "Model",
     "NoLabels",
     "Quiet",
@@ -45,6 +46,10 @@ Command = Callable[..., None]
 
 Edges = Annotated[
     Path, typer.Argument(help="table of edges: CSV, TSV, Parquet, JSON lines or Excel", show_default=False)
+]
+Log = Annotated[
+    str | None,
+    typer.Option(help="change log: file or postgresql:// URL (default: MODEL.changes.sqlite)", metavar="FILE|URL"),
 ]
 Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,16 +15,16 @@ __all__ = ["compact"]
 def compact(
     model: flags.Model,
     *,
-    log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
+    log: flags.Log = None,
     keep: Annotated[int, typer.Option(help="number of newest changes that stay as they are", min=0)] = 1_000,
     as_json: flags.AsJson = False,
 ) -> None:
     """Replace old changes in the change log of a service by their net effect; the service may be running."""
-    from yinyan.live.change_log import log_path
     from yinyan.live.compaction import compact as compact_log
+    from yinyan.live.log_places import log_place
 
     directed = common.load(model, "cpu").graph_.directed
-    made = compact_log(log or log_path(model), keep=keep, directed=directed)
+    made = compact_log(log_place(model, log), keep=keep, directed=directed)
     if as_json:
         common.print_json(made._asdict())
         return

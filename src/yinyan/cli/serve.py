@@ -48,7 +48,7 @@ def serve(
     ] = None,
     metrics_open: Annotated[bool, typer.Option("--metrics-open", help="answer /metrics without a key")] = False,
     read_only: Annotated[bool, typer.Option("--read-only", help="refuse changes of the graph")] = False,
-    log: Annotated[Path | None, typer.Option(help="change log (default: MODEL.changes.sqlite)")] = None,
+    log: flags.Log = None,
     carry_over: Annotated[
         bool, typer.Option("--carry-over", help="apply the change log of another model where it fits")
     ] = False,

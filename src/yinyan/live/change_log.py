@@ -1,31 +1,29 @@
-"""The durable log of changes: SQLite with a write-ahead log, each change on the disk before it is acknowledged."""
+"""The embedded log of changes: SQLite with a write-ahead log, each change on the disk before it is acknowledged."""
 
 from __future__ import annotations
 
 import logging
 import sqlite3
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from yinyan.errors import StoreError
 from yinyan.live.log_head import Head, read_head, write_head
 from yinyan.live.log_records import (
-    FORMAT,
+    CHANGES,
+    NET,
     START,
     Facts,
     Logged,
-    chained,
+    Row,
     checked_changes,
     checked_net,
     damaged,
     digest_of,
-    text_of,
 )
-from yinyan.live.structure import Change
+from yinyan.live.shared_log import CompactedError, History, LogFullError, SharedLog
 from yinyan.text import counted
 
 __all__ = ["ChangeLog", "CompactedError", "History", "LogFullError", "Logged", "log_path", "verify_log"]
@@ -46,37 +44,20 @@ CREATE TABLE IF NOT EXISTS net (
 """
 
 
-class LogFullError(StoreError):
-    """A change could not be written down, and was not made."""
-
-
-class CompactedError(StoreError):
-    """Changes that are asked for are no longer kept one by one."""
-
-
-class History(NamedTuple):
-    """All that a log holds: the net effect of older changes, and the newer ones."""
-
-    net: list[Change]
-    base: int  # the number of the last change in the net effect
-    changes: list[Logged]
-
-
 def log_path(model: Path) -> Path:
     """Where the changes of a model are kept: beside its directory, which a new fit replaces."""
     place = model.resolve()
     return place.with_name(f"{place.name}.changes.sqlite")
 
 
-class ChangeLog:
-    """Changes in order, shared by all processes that serve a model; an object belongs to one thread at a time."""
+class ChangeLog(SharedLog):
+    """Changes in a file, shared by all processes of one host that serve a model."""
 
     def __init__(self, path: Path, *, accept_loss: bool = False) -> None:
         """`accept_loss` goes on with what is left of a log that lost or damaged its newest changes."""
+        super().__init__(path)
         self.path = path
-        self._seen = (0, START)  # the last change that was read, and its digest
         self._data_version = -1
-        self._pending: Facts | None = None  # what a transaction is going to write
         try:
             self._db = sqlite3.connect(path, timeout=_PATIENCE, isolation_level=None, check_same_thread=False)
         except sqlite3.Error as error:
@@ -110,11 +91,8 @@ class ChangeLog:
         version = found.get("format")
         if version == "1":
             self._upgrade(found)
-        elif version != str(FORMAT):
-            raise StoreError(
-                f"the change log '{self.path}' has format {version}, and this library reads {FORMAT} "
-                "(upgrade yinyan, or name another file with --log)"
-            )
+        else:
+            self._check_format(version)
 
     def _upgrade(self, found: dict[str, str]) -> None:
         """Format 1 had neither digests nor a net effect."""
@@ -128,21 +106,6 @@ class ChangeLog:
             self._db.execute("INSERT INTO changes VALUES (?, ?, ?, ?)", (version, moment, text, digest))
         self._db.execute("DROP TABLE older")
         self._write_facts(Facts(model=found.get("model", ""), count=number, head=digest))
-
-    def _drop_damaged(self) -> None:
-        """Keep the changes before the first that is damaged."""
-        facts = self._facts()
-        checked_net(self._db, self.path, facts)
-        good = Head(facts.base, facts.base_head)
-        rows = self._db.execute("SELECT version, time, change, digest FROM changes ORDER BY version")
-        try:
-            for logged, digest in chained(self.path, "change", rows, good.count, good.digest):
-                good = Head(logged.version, digest)
-        except StoreError as error:
-            _log.warning("%s: what follows change %d is dropped", error, good.count)
-        if good != Head(facts.count, facts.head):
-            self._db.execute("DELETE FROM changes WHERE version > ?", (good.count,))
-            self._write_facts(replace(facts, count=good.count, head=good.digest))
 
     def _compare_head(self, *, accept_loss: bool) -> None:
         """Refuse a log that has fewer changes than it once had, or others."""
@@ -171,27 +134,6 @@ class ChangeLog:
         if known.count > facts.base and known.digest != self._digest_at(known.count, facts):
             raise damaged(self.path, f"change {known.count:,}: it is not the one that was acknowledged")
 
-    def bind(
-        self, fingerprint: str, *, directed: bool | None = None, carry_over: bool = False, reload: bool = False
-    ) -> None:
-        """Say whose changes these are; a log of another model is refused unless it is to be carried over.
-
-        `reload` tells the other processes that the model is to be read again.
-        """
-        with self.writing():
-            facts = self._facts()
-            if facts.model not in ("", fingerprint) and facts.count and not carry_over:
-                raise StoreError(
-                    f"the change log '{self.path}' holds {facts.count:,} changes of another model "
-                    f"({facts.model[:12]}…, and this is {fingerprint[:12]}…): pass --carry-over to apply those that "
-                    "fit this model, or name another file with --log"
-                )
-            direction = facts.directed if directed is None else "yes" if directed else "no"
-            if (fingerprint, direction) != (facts.model, facts.directed):
-                self._write_facts(replace(facts, model=fingerprint, directed=direction))
-            if reload:
-                self.append({"kind": "reload", "model": fingerprint})
-
     # -- writing -------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -219,35 +161,8 @@ class ChangeLog:
         if written is not None:
             self._note_head(Head(written.count, written.head))
 
-    def append(self, change: Change) -> int:
-        """Write a change down, within `writing`; returns its number."""
-        facts, text, moment = self._facts(), text_of(change), time.time()
-        version = facts.count + 1
-        digest = digest_of(facts.head, version, moment, text)
-        self._db.execute("INSERT INTO changes VALUES (?, ?, ?, ?)", (version, moment, text, digest))
-        self._write_facts(replace(facts, count=version, head=digest))
-        return version
-
-    def replace_until(self, version: int, base: int, net: Sequence[Change], items: int) -> bool:
-        """Put a net effect in the place of all changes up to a version; False if another one was put there meanwhile.
-
-        `base` is the version up to which there was a net effect when this one was computed.
-        """
-        with self.writing():
-            facts = self._facts()
-            if facts.base != base or version > facts.count:
-                return False
-            kept = self._digest_at(version, facts)
-            self._db.execute("DELETE FROM net")
-            digest, moment = START, time.time()
-            for place, change in enumerate(net, 1):
-                text = text_of(change)
-                digest = digest_of(digest, place, moment, text)
-                self._db.execute("INSERT INTO net VALUES (?, ?, ?, ?)", (place, moment, text, digest))
-            self._db.execute("DELETE FROM changes WHERE version <= ?", (version,))
-            facts = replace(facts, base=version, base_head=kept)
-            self._write_facts(replace(facts, net_count=len(net), net_items=items, net_head=digest))
-        return True
+    def _insert(self, table: str, row: Row) -> None:
+        self._db.execute(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", row)
 
     def shrink(self) -> None:
         """Give the room of removed records back to the file system, unless somebody is reading or writing."""
@@ -266,34 +181,8 @@ class ChangeLog:
 
     # -- reading -------------------------------------------------------------------------------------------
 
-    def facts(self) -> Facts:
-        """What the log says about itself."""
-        with self._reading():
-            return self._facts()
-
-    def history(self) -> History:
-        """Everything, each record checked against its digest."""
-        with self._reading():
-            facts = self._facts()
-            net = checked_net(self._db, self.path, facts)
-            changes = checked_changes(self._db, self.path, facts, facts.base, facts.base_head)
-            self._seen = (facts.count, facts.head)
-            return History(net, facts.base, changes)
-
-    def after(self, version: int) -> list[Logged]:
-        """The changes that came after one, in order, each checked against its digest."""
-        with self._reading():
-            facts = self._facts()
-            if version < facts.base:
-                raise CompactedError(f"changes up to {facts.base:,} are no longer kept one by one (read the history)")
-            known = self._seen[1] if self._seen[0] == version else self._digest_at(version, facts)
-            found = checked_changes(self._db, self.path, facts, version, known)
-            self._seen = (facts.count, facts.head)
-            return found
-
-    def last(self) -> int:
-        """The number of the last change; 0 where there is none."""
-        return self.facts().count
+    def _run(self, statement: str, *values: object) -> Iterable[tuple[Any, ...]]:
+        return self._db.execute(statement, values)
 
     def was_written(self) -> bool:
         """Whether another process has written since this was last asked; cheap."""
@@ -301,6 +190,11 @@ class ChangeLog:
             version = int(self._db.execute("PRAGMA data_version").fetchone()[0])
         before, self._data_version = self._data_version, version
         return before != version
+
+    def size(self) -> int:
+        """Bytes of the file and of its write-ahead file."""
+        files = (self.path, self.path.with_name(f"{self.path.name}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def close(self) -> None:
         """Let go of the file."""
@@ -332,23 +226,6 @@ class ChangeLog:
             f"the change log '{self.path}' cannot be opened: {error} (name another file with --log, or restore it)"
         )
 
-    def _facts(self) -> Facts:
-        if self._pending is not None:
-            return self._pending
-        return Facts.read(self._db.execute("SELECT name, value FROM facts").fetchall(), self.path)
-
-    def _write_facts(self, facts: Facts) -> None:
-        """Within `writing`, which puts them on the disk together with the changes."""
-        self._pending = facts
-
-    def _digest_at(self, version: int, facts: Facts) -> str:
-        if version == facts.base:
-            return facts.base_head
-        found = self._db.execute("SELECT digest FROM changes WHERE version = ?", (version,)).fetchone()
-        if found is None or not isinstance(found[0], str):
-            raise damaged(self.path, f"change {version:,}: it is missing")
-        return found[0]
-
 
 def verify_log(path: Path) -> list[str]:
     """What is wrong with a log, or nothing; it is only read, also beside a service that writes."""
@@ -366,8 +243,9 @@ def verify_log(path: Path) -> list[str]:
             if found.get("format") == "1":
                 return [*findings, f"the change log '{path}' has format 1, without digests: yinyan serve upgrades it"]
             facts = Facts.read(list(found.items()), path)
-            checked_net(db, path, facts)
-            checked_changes(db, path, facts, facts.base, facts.base_head)
+            checked_net(db.execute(NET), path, facts)
+            changes = db.execute(CHANGES, (facts.base,))
+            checked_changes(changes, path, facts, facts.base, facts.base_head)
             if known is not None and known.count > facts.count:
                 findings.append(
                     f"the change log '{path}' lacks its newest {counted(known.count - facts.count, 'change')}"

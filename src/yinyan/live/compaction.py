@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from yinyan.errors import StoreError
 from yinyan.graph.ids import Id
-from yinyan.live.change_log import ChangeLog, History
+from yinyan.live.log_places import LogPlace, open_log
+from yinyan.live.shared_log import History
 from yinyan.live.structure import Change
 
 __all__ = ["Compacted", "compact", "is_due", "net_effect"]
@@ -29,9 +29,9 @@ class Compacted(NamedTuple):
     bytes_after: int
 
 
-def is_due(path: Path) -> bool:
+def is_due(place: LogPlace) -> bool:
     """Whether a log has grown so much that its compaction pays: by many changes, and by half of its net effect."""
-    log = ChangeLog(path)
+    log = open_log(place)
     try:
         facts = log.facts()
     finally:
@@ -39,31 +39,29 @@ def is_due(path: Path) -> bool:
     return facts.count - facts.base > _KEPT + max(_GROWN, facts.net_items // 2)
 
 
-def compact(path: Path, *, keep: int = _KEPT, directed: bool | None = None) -> Compacted:
+def compact(place: LogPlace, *, keep: int = _KEPT, directed: bool | None = None) -> Compacted:
     """Compact a log, also beside a service that uses it; a crash leaves the old log or the new one.
 
     `directed` says whether pairs have a direction, where the log does not know yet.
     """
-    if not path.exists():
-        raise StoreError(f"there is no change log '{path}' (name the file with --log)")
-    before = _size(path)
-    log = ChangeLog(path)
+    log = open_log(place, create=False)
     try:
+        before = log.size()
         history, facts = log.history(), log.facts()
         if facts.directed:
             directed = facts.directed == "yes"
         if directed is None:
-            raise StoreError(f"the change log '{path}' belongs to no model yet (start yinyan serve with it once)")
+            raise StoreError(f"the change log '{place}' belongs to no model yet (start yinyan serve with it once)")
         until = max(history.base, facts.count - keep)
         if until == history.base:
             return Compacted(0, facts.net_count, before, before)
         net, items = net_effect(history, until, directed=directed)
         if not log.replace_until(until, history.base, net, items):
-            return Compacted(0, log.facts().net_count, before, _size(path))
+            return Compacted(0, log.facts().net_count, before, log.size())
         log.shrink()
+        return Compacted(until - history.base, len(net), before, log.size())
     finally:
         log.close()
-    return Compacted(until - history.base, len(net), before, _size(path))
 
 
 def net_effect(history: History, until: int, *, directed: bool) -> tuple[list[Change], int]:
@@ -108,9 +106,3 @@ def net_effect(history: History, until: int, *, directed: bool) -> tuple[list[Ch
 
 def _parts(items: Sequence[Any]) -> Iterable[list[Any]]:
     return (list(items[first : first + _ITEMS]) for first in range(0, len(items), _ITEMS))
-
-
-def _size(path: Path) -> int:
-    """Bytes of a log with its write-ahead file."""
-    files = (path, path.with_name(f"{path.name}-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.errors import InputError, YinYanError
-from yinyan.live.change_log import Logged
 from yinyan.live.live_state import NO_DRIFT, LiveState, Measured, Served
+from yinyan.live.log_records import Logged
 from yinyan.live.new_nodes import Inputs
 from yinyan.live.planning import Draft
 from yinyan.live.renewal import Renewal, WholeRenewal, grown_inputs, renewal_for

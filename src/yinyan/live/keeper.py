@@ -13,12 +13,13 @@ from typing import NamedTuple
 
 from yinyan.errors import StoreError, YinYanError
 from yinyan.graph.ids import Id
-from yinyan.live.change_log import ChangeLog, CompactedError, LogFullError, Logged
 from yinyan.live.compaction import compact, is_due
 from yinyan.live.course import Course, Step
-from yinyan.live.live_state import LiveState, Served
+from yinyan.live.live_state import LiveState, Served, model_fingerprint
+from yinyan.live.log_records import Logged
 from yinyan.live.planning import Draft
 from yinyan.live.refresh import Refresher
+from yinyan.live.shared_log import CompactedError, LogFullError, OtherModelError, SharedLog, UncertainError
 from yinyan.live.structure import Change, ConflictError
 from yinyan.progress import stage
 from yinyan.text import counted
@@ -62,7 +63,7 @@ class Keeper:
     def __init__(
         self,
         load: Callable[[], Served],
-        log: ChangeLog,
+        log: SharedLog,
         *,
         read_only: bool = False,
         carry_over: bool = False,
@@ -207,7 +208,7 @@ class Keeper:
             self._refresh()
             self._again(lambda: self._write(jobs))
         except Exception as error:
-            if len(jobs) > 1 and not isinstance(error, LogFullError):
+            if len(jobs) > 1 and not isinstance(error, (LogFullError, UncertainError)):
                 for job in jobs:
                     self._work([job])
                 return
@@ -220,7 +221,9 @@ class Keeper:
         while True:
             try:
                 return work()
-            except (_ReloadSeenError, CompactedError):
+            except (_ReloadSeenError, CompactedError, OtherModelError):
+                if self._log.spans_hosts:  # before minutes are spent on a model that is not the one of the log
+                    self._log.expect(model_fingerprint(self.now.served.path))
                 self._take_up(self._load())
 
     def _write(self, jobs: Sequence[_Job]) -> None:
@@ -303,8 +306,8 @@ class Keeper:
 
     def _compacted(self) -> None:
         try:
-            if is_due(self._log.path):
-                compact(self._log.path)
+            if is_due(self._log.place):
+                compact(self._log.place)
         except Exception:  # the log is as it was
             _log.exception("the change log could not be compacted")
 
@@ -319,6 +322,7 @@ class Keeper:
 
     def _opened(self, served: Served) -> Course:
         """The state of a model after all changes in the log."""
+        self._log.expect(served.fingerprint)
         history = self._log.history()
         course = Course(served)
         for step in course.replayed([*(Logged(history.base, change) for change in history.net), *history.changes]):

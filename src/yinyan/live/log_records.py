@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from yinyan.errors import StoreError
 from yinyan.live.structure import Change
 
 __all__ = [
+    "CHANGES",
     "FORMAT",
+    "NET",
     "START",
     "Facts",
     "Logged",
+    "Row",
     "chained",
     "checked_changes",
     "checked_net",
@@ -29,7 +30,13 @@ __all__ = [
 FORMAT = 2
 START = "0" * 64  # what the first record follows
 
-_CURE = "restore a copy of the log, or name another file with --log"
+# statements that every database of a log understands
+CHANGES = "SELECT version, time, change, digest FROM changes WHERE version > ? ORDER BY version"
+NET = "SELECT place, time, change, digest FROM net ORDER BY place"
+
+Row = tuple[int, float, str, str]  # a record: number, time, text of the change, digest
+
+_CURE = "restore a copy of the log, or name another one with --log"
 
 
 class Logged(NamedTuple):
@@ -55,7 +62,7 @@ class Facts:
     net_head: str = START  # digest of the last of them
 
     @classmethod
-    def read(cls, rows: Sequence[tuple[Any, Any]], path: Path) -> Facts:
+    def read(cls, rows: Sequence[tuple[Any, ...]], place: object) -> Facts:
         """From the table; anything that was altered is refused."""
         found = {name: value for name, value in rows if isinstance(name, str) and isinstance(value, str)}
         seal = found.pop("seal", None)
@@ -65,9 +72,9 @@ class Facts:
             }
             facts = cls(**given)
         except (KeyError, ValueError) as error:
-            raise StoreError(f"the change log '{path}' is damaged: its facts are incomplete ({_CURE})") from error
+            raise StoreError(f"the change log '{place}' is damaged: its facts are incomplete ({_CURE})") from error
         if len(rows) != len(fields(cls)) + 1 or seal != facts.seal:
-            raise StoreError(f"the change log '{path}' is damaged: its facts were altered ({_CURE})")
+            raise StoreError(f"the change log '{place}' is damaged: its facts were altered ({_CURE})")
         return facts
 
     @property
@@ -90,50 +97,48 @@ def digest_of(previous: str, version: int, time: float, text: str) -> str:
     return hashlib.sha256(f"{previous}\n{version}\n{time!r}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def damaged(path: Path, what: str) -> StoreError:
+def damaged(place: object, what: str) -> StoreError:
     """An error that names a record."""
     return StoreError(
-        f"the change log '{path}' is damaged at {what} ({_CURE}; --accept-loss drops it and what follows)"
+        f"the change log '{place}' is damaged at {what} ({_CURE}; --accept-loss drops it and what follows)"
     )
 
 
 def chained(
-    path: Path, what: str, rows: Iterator[tuple[Any, ...]], number: int, previous: str
+    place: object, what: str, rows: Iterable[tuple[Any, ...]], number: int, previous: str
 ) -> Iterator[tuple[Logged, str]]:
     """Records (number, time, text, digest) that follow one, each with its digest; the first wrong one is an error."""
     for found, time, text, digest in rows:
         number += 1
         if found != number:
-            raise damaged(path, f"{what} {number:,}: it is missing")
+            raise damaged(place, f"{what} {number:,}: it is missing")
         if (
             not isinstance(text, str)
             or not isinstance(time, float)
             or digest_of(previous, number, time, text) != digest
         ):
-            raise damaged(path, f"{what} {number:,}: its content was altered")
+            raise damaged(place, f"{what} {number:,}: its content was altered")
         previous = digest
         yield Logged(number, json.loads(text)), digest
 
 
-def checked_changes(db: sqlite3.Connection, path: Path, facts: Facts, version: int, digest: str) -> list[Logged]:
+def checked_changes(
+    rows: Iterable[tuple[Any, ...]], place: object, facts: Facts, version: int, digest: str
+) -> list[Logged]:
     """All changes after one, whose digest is given."""
-    rows = db.execute(
-        "SELECT version, time, change, digest FROM changes WHERE version > ? ORDER BY version", (version,)
-    )
-    found = list(chained(path, "change", rows, version, digest))
+    found = list(chained(place, "change", rows, version, digest))
     number, head = (found[-1][0].version, found[-1][1]) if found else (version, digest)
     if number < facts.count:
-        raise damaged(path, f"change {number + 1:,}: it is missing")
+        raise damaged(place, f"change {number + 1:,}: it is missing")
     if (number, head) != (facts.count, facts.head):
-        raise damaged(path, f"change {number:,}: it is not the last one that was sealed")
+        raise damaged(place, f"change {number:,}: it is not the last one that was sealed")
     return [logged for logged, _ in found]
 
 
-def checked_net(db: sqlite3.Connection, path: Path, facts: Facts) -> list[Change]:
+def checked_net(rows: Iterable[tuple[Any, ...]], place: object, facts: Facts) -> list[Change]:
     """The records of the net effect of the changes that are no longer kept one by one."""
-    rows = db.execute("SELECT place, time, change, digest FROM net ORDER BY place")
-    found = list(chained(path, "net record", rows, 0, START))
+    found = list(chained(place, "net record", rows, 0, START))
     number, head = (found[-1][0].version, found[-1][1]) if found else (0, START)
     if (number, head) != (facts.net_count, facts.net_head):
-        raise damaged(path, f"net record {number + 1:,}: it is missing")
+        raise damaged(place, f"net record {number + 1:,}: it is missing")
     return [logged.change for logged, _ in found]

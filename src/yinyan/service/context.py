@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from yinyan.graph import Graph
-from yinyan.live.change_log import ChangeLog, log_path
 from yinyan.live.finder import IndexFinder, finder_for
 from yinyan.live.keeper import Keeper, Made
 from yinyan.live.live_state import LiveState, Served, served_model
+from yinyan.live.log_places import log_place, open_log
 from yinyan.live.structure import Change
 from yinyan.model.fitted import Fitted
 from yinyan.service.answers import Wish, recommend_together
@@ -33,7 +33,7 @@ class Room:
         limits = options.limits
         self.keeper = Keeper(
             self._load,
-            ChangeLog(options.log or log_path(options.model), accept_loss=options.accept_loss),
+            open_log(log_place(options.model, options.log), accept_loss=options.accept_loss),
             read_only=options.read_only,
             carry_over=options.carry_over,
             tell=tell,

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import field
 from pathlib import Path
+from typing import Annotated, Any
 
+from pydantic import PlainValidator
 from pydantic.dataclasses import dataclass
 
 from yinyan.errors import SettingsError
+from yinyan.live.database_url import is_url
 from yinyan.service import sizes
 
 __all__ = ["Limits", "Options", "check_metrics", "check_proxy", "is_loopback"]
@@ -36,6 +40,11 @@ class Limits:
     connections: int = 1_000
 
 
+def _log(given: Any) -> Path | str | None:
+    """A URL stays a text, also on its way to another process: a path of it would show its password."""
+    return given if given is None or is_url(str(given)) else Path(given)
+
+
 @dataclass(frozen=True)
 class Options:
     """All that a process that serves needs to know."""
@@ -49,7 +58,8 @@ class Options:
     metrics_keys: Path | None = None  # file of hashed keys that open /metrics alone
     metrics_open: bool = False  # /metrics without a key
     read_only: bool = False
-    log: Path | None = None  # change log; beside the model if not named
+    # change log: a file or a postgresql:// URL, whose password is not shown; beside the model if not named
+    log: Annotated[Path | str | None, PlainValidator(_log)] = field(default=None, repr=False)
     carry_over: bool = False
     accept_loss: bool = False  # go on with a change log that lost its newest changes
     labels: Path | None = None  # table with ids, labels and attributes; those of the model if not named

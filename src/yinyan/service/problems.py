@@ -14,7 +14,7 @@ from starlette.routing import Match, Route
 from starlette.types import Scope
 
 from yinyan.errors import StoreError, UnknownNodeError, YinYanError
-from yinyan.live.change_log import LogFullError
+from yinyan.live.shared_log import LogFullError, UncertainError
 from yinyan.live.structure import ConflictError
 
 __all__ = ["BehindError", "OverloadedError", "TooMuchError", "TookTooLongError", "add_handlers", "problem"]
@@ -46,6 +46,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (OverloadedError, HTTPStatus.SERVICE_UNAVAILABLE),
     (BehindError, HTTPStatus.SERVICE_UNAVAILABLE),
     (LogFullError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (UncertainError, HTTPStatus.SERVICE_UNAVAILABLE),
     (TookTooLongError, HTTPStatus.GATEWAY_TIMEOUT),
     (StoreError, HTTPStatus.CONFLICT),
     (YinYanError, HTTPStatus.UNPROCESSABLE_ENTITY),
