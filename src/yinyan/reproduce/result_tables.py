@@ -143,6 +143,7 @@ def _line(
     seconds = [result.seconds for found in mine.values() for result in found]
     published = "–" if place.expect is None else f"{place.expect:.2f}"
     published += "" if place.spread is None else f" ± {place.spread:.2f}"
+    published += f" ({place.expect_of})" if place.expect_of else ""
     cells = [cell for q in protocols for cell in (_cell(mine.get(q)), *(_cell(mine.get(q), of=m) for m in also))]
     spent = f"{mean(seconds):.{0 if mean(seconds) >= 10 else 1}f}" if seconds else ""
     data = place.data if place.metric is None else f"{place.data} ({in_words(place.metric)})"
