@@ -41,7 +41,7 @@ class Place:
     expect: float | None = None  # the published value, in per cent
     spread: float | None = None  # its standard deviation
     expect_of: str = ""  # whose published value it is, where not of the row's own method and settings
-    reason: str = ""  # why it comes out again, or does not
+    reason: str = ""  # why it is not, or not as it stands, reproduced
     metric: str | None = None  # where it is not the table's
 
 
@@ -55,6 +55,7 @@ class Row:
     row_normalised: bool = False  # features divided by their row's sum, as some libraries load them
     series: str = ""  # of a figure: the curve this point belongs to
     x: float | None = None  # and where it stands
+    source: str = ""  # the protocol of its published values, where it is not the table's
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,7 @@ def _document(name: str) -> dict[str, Any]:
 
 def _recipe(name: str, document: Mapping[str, Any]) -> Recipe:
     known = {"title", "about", "metric", "also", "source", "protocols", "seeds", "x_label", "needs", "block", "row"}
-    known |= {"sources", "compare", "on", "first_seed"}
+    known |= {"sources", "compare", "on", "first_seed", "reason"}
     _refuse_unknown(name, document, known)
     protocols = _protocols(name, document["protocols"])
     _check_metric(document["metric"])
@@ -207,7 +208,9 @@ def _recipe(name: str, document: Mapping[str, Any]) -> Recipe:
 
 
 def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protocols: tuple[str, ...]) -> Row:
-    _refuse_unknown(path, row, {"name", "method", "use", "settings_of", "on", "series", "x", "reason", *GROUPS})
+    _refuse_unknown(
+        path, row, {"name", "method", "use", "settings_of", "on", "series", "x", "source", "reason", *GROUPS}
+    )
     method(row["method"])
     settings: Overrides = {}
     shared = _settings_of(path, row)
@@ -220,12 +223,13 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
         normalised = normalised or chosen.get("row_normalised", False)
         settings = merged(settings, _groups(chosen))
     settings = merged(settings, _groups(row))
-    common = {"seeds": document.get("seeds", 1), "reason": row.get("reason", "")}
+    common = {"seeds": document.get("seeds", 1), "reason": row.get("reason", document.get("reason", ""))}
     places = tuple(
         _place(f"{path}: {data}", data, given, merged(_on(path, data, shared), settings), protocols, common)
         for data, given in row.get("on", document.get("on", {})).items()
     )
-    return Row(row["name"], row["method"], places, normalised, row.get("series", ""), row.get("x"))
+    shown = {key: row[key] for key in ("series", "x", "source") if key in row}
+    return Row(row["name"], row["method"], places, normalised, **shown)
 
 
 def _settings_of(path: str, row: Mapping[str, Any]) -> Row | None:
