@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 from small_recipes import made_up, table
 
-from yinyan.reproduce import Job, Recipe, Result, recipe_names
+from yinyan.reproduce import Job, Recipe, Result, read_recipe, recipe_names
 from yinyan.reproduce.recipe import Place
 from yinyan.reproduce.verdict_page import verdict_page, write_verdicts
-from yinyan.reproduce.verdicts import VERDICTS, Claim, claims, side, tolerance, verdict
+from yinyan.reproduce.verdicts import UNKNOWN_SPREAD, VERDICTS, Claim, claims, side, tolerance, verdict
 
 TEXT = """
 title = "A table"
@@ -110,6 +111,13 @@ def test_without_runs_there_is_no_verdict() -> None:
 def test_without_a_published_value_there_is_no_side() -> None:
     with pytest.raises(ValueError, match=r"a published value is needed to compare with \(got none for 'cora'\)"):
         side(Place("cora", 1, ("clean",), {}), [50.0])
+
+
+def test_one_point_is_a_usual_published_spread() -> None:
+    recipes = [read_recipe(name) for name in recipe_names()]
+    places = [place for recipe in recipes for row in recipe.rows for place in row.places]
+    spreads = {(place.data, place.expect): place.spread for place in places if place.spread is not None}
+    assert median(spreads.values()) == pytest.approx(UNKNOWN_SPREAD, abs=0.3)
 
 
 def test_only_the_first_protocol_without_a_leak_counts() -> None:

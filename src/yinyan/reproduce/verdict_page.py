@@ -30,7 +30,7 @@ from yinyan.reproduce.verdicts import (
     verdict,
 )
 
-__all__ = ["verdict_page", "write_verdicts"]
+__all__ = ["verdict_page", "write_verdicts", "written_verdicts"]
 
 _PLACES = {-1: "lower", 0: "level", 1: "higher"}
 _RULE = f"""
@@ -56,14 +56,19 @@ the standard deviation of both together where both are known.
 
 def write_verdicts(job: Job) -> Path:
     """Write the page from the runs at hand."""
+    path = job.folder / "verdicts.md"
+    write_text(path, written_verdicts(job))
+    return path
+
+
+def written_verdicts(job: Job) -> str:
+    """The page of all recipes, from the runs at hand."""
     recipes = [read_recipe(name) for name in recipe_names()]
     results: dict[str, list[Result]] = {}
     for result in kept_results((cell for recipe in recipes for cell in recipe.cells()), job):
         results.setdefault(result.cell.recipe, []).append(result)
     pages = {recipe.name for recipe in recipes if (job.folder / f"{recipe.name}.md").exists()}
-    path = job.folder / "verdicts.md"
-    write_text(path, verdict_page(claims(recipes, results), pages, smoke=job.smoke))
-    return path
+    return verdict_page(claims(recipes, results), pages, smoke=job.smoke)
 
 
 def verdict_page(found: Sequence[Claim], pages: set[str], *, smoke: bool) -> str:
