@@ -20,7 +20,8 @@ import typer
 import yinyan
 from yinyan.cli import main
 from yinyan.cli.commands import app
-from yinyan.reproduce import read_recipe
+from yinyan.reproduce import Job, read_recipe
+from yinyan.reproduce.verdict_page import written_verdicts
 from yinyan.settings import RENAMED, setting_paths, without_retired
 from yinyan.training import defaults
 
@@ -349,7 +350,13 @@ def test_committed_results_are_those_of_their_recipes(file: Path) -> None:
         assert (row.name, row.method, place.data) == (found["row"], found["method"], found["data"])
         assert (place.expect, place.settings) == (found["expect"], found["settings"])
         for protocol, results in found["results"].items():
-            assert [r["seed"] for r in results] == list(range(len(results)))
+            assert [r["seed"] for r in results] == list(range(recipe.first_seed, recipe.first_seed + len(results)))
             for result in results:
                 assert result["protocol"].startswith(f"{place.data} / {protocol} / ")
                 assert result["protocol"].endswith(f"{place.metric or recipe.metric} / seed {result['seed']}")
+
+
+def test_committed_verdicts_are_those_of_the_committed_runs() -> None:
+    """`yinyan reproduce main --pages --out docs/results` writes the page again."""
+    folder = ROOT / "docs/results"
+    assert written_verdicts(Job(folder)) == (folder / "verdicts.md").read_text(encoding="utf-8")

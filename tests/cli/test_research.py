@@ -67,7 +67,7 @@ class TestReproduce:
         out, ran = made
         folder = out / "smoke"
         expected = {f"{name}{suffix}" for name in TABLES for suffix in (".md", ".json", *PICTURES)}
-        assert {path.name for path in folder.iterdir()} == expected | {"cells", "README.md"}
+        assert {path.name for path in folder.iterdir()} == expected | {"cells", "README.md", "verdicts.md"}
         assert (folder / "lambda.md").read_text(encoding="utf-8") in ran.out
         assert ran.out.endswith(f"the pages are in '{folder}'\n")
         cells = [cell for name in TABLES for cell in read_recipe(name).cells(1) if cell.data in DATA]
@@ -85,6 +85,16 @@ class TestReproduce:
         assert "| Main results (`main`) | 0 of " in index
         assert all(f"{name}.md" in index for name in TABLES)
         assert len([line for line in index.splitlines() if line.startswith("|")]) == len(recipe_names()) + 2
+
+    def test_verdicts_are_written_too(self, made: tuple[Path, Ran]) -> None:
+        page = (made[0] / "smoke" / "verdicts.md").read_text(encoding="utf-8")
+        assert page.startswith("# Verdicts on published values (smoke run on small stand-ins)\n")
+        assert "## [ogbl-collab](collab.md)" in page and "## Main results (`main`)" in page
+        collab = next(line for line in page.splitlines() if line.startswith("| ogbl-collab, Hits@50 | YinYanGNN |"))
+        assert "| 66.10 | official+val |" in collab and "(1) |" in collab and "| not run |" not in collab
+        assert "| cora, Hits@100 | GAE | 89.01 ± 1.32 | clean | not run |  | not run |  |" in page
+        assert "(verdicts.md)" in (made[0] / "smoke" / "README.md").read_text(encoding="utf-8")
+        assert "Made by `yinyan reproduce NAME --smoke`, together" in page
 
     def test_a_second_time_nothing_runs(self, made: tuple[Path, Ran]) -> None:
         out, first = made

@@ -111,6 +111,33 @@ class TestSettings:
         assert (cora.seeds, cora.protocols, cora.expect, cora.spread) == (2, ("released", "clean"), 33.92, 0.46)
         assert (citeseer.seeds, citeseer.protocols, citeseer.expect) == (1, ("clean",), None)
 
+    def test_of_another_recipe(self) -> None:
+        """The row's own settings, and those of its data set, come after what it shares."""
+        shared = 'settings_of = { recipe = "accuracy", row = "YinYanGNN, ours" }'
+        ours = table(TABLE.replace('use = ["warm"]', shared)).rows[1]
+        assert ours.places[0].settings == {"encoder": {"sketch_size": 64, "num_steps": 4}}
+        assert ours.places[0].expect is None and not ours.row_normalised
+        text = TABLE.replace('use = ["warm"]', 'settings_of = { recipe = "main", row = "' + AUTHORS + '" }')
+        assert table(text).rows[1].row_normalised
+
+    def test_reasons_of_a_data_set_win_over_those_of_its_row(self) -> None:
+        text = TABLE.replace("seeds = 2", 'seeds = 2\nreason = "of all"', 1)
+        text = text.replace('method = "cn"', 'method = "cn"\nreason = "of the row"\nsource = "a split"')
+        recipe = table(text.replace("seeds = 1 }", 'seeds = 1, reason = "of Citeseer", expect_of = "SEAL" }'))
+        first, second = recipe.rows
+        assert [place.reason for place in first.places] == ["of the row", "of Citeseer"]
+        assert [place.expect_of for place in first.places] == ["", "SEAL"]
+        assert (second.places[0].reason, first.source, second.source) == ("of all", "a split", "")
+
+
+def test_fresh_splits_share_the_settings_of_accuracy() -> None:
+    recipe = read_recipe("fresh-splits")
+    assert {cell.seed for cell in recipe.cells()} == set(range(200, 210))
+    for data in ("cora", "citeseer", "pubmed"):
+        own = place("fresh-splits", "YinYanGNN, settings of the recipe accuracy", data)
+        assert own.settings == place("accuracy", "YinYanGNN, ours", data).settings and own.settings
+        assert (own.expect, own.expect_of) == (place("peers", "NCNC", data).expect, "NCNC")
+
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
@@ -136,6 +163,28 @@ class TestSettings:
             r"small: 'sources' needs a metric of full ranking \(got 'hits@100'\)",
         ),
         ('"hits@100"', '"hits@100"\ncompare = "us"', r"small: 'compare' needs to name a row \(got 'us'\)"),
+        ("expect = 33.92", "reasons = 'x'", r"small: row 1: cora: unknown key 'reasons' \(nearest: 'reason'\)"),
+        (
+            'use = ["warm"]',
+            'settings_of = { recipe = "peers", row = "MLP" }',
+            r"small: row 2: 'settings_of' needs to name a row with settings of its own \(got 'MLP' of 'peers'\)",
+        ),
+        (
+            'use = ["warm"]',
+            'settings_of = { recipe = "fresh-splits", row = "YinYanGNN, settings of the recipe accuracy" }',
+            r"small: row 2: 'settings_of' needs to name a row with settings of its own",
+        ),
+        ('use = ["warm"]', 'settings_of = { recipe = "pears", row = "CN" }', r"there is no recipe 'pears'"),
+        (
+            'use = ["warm"]',
+            'settings_of = { recipe = "peers", name = "CN" }',
+            r"small: row 2: settings_of: unknown key 'name' \(nearest: ",
+        ),
+        (
+            'use = ["warm"]',
+            'settings_of = { recipe = "ddi", row = "CN" }',
+            r"small: row 2: the row 'CN' has no settings for 'cora'",
+        ),
         ("{ num_steps = 4 }", "{ num_stebs = 4 }", r"encoder\.num_stebs: unknown setting \(nearest: 'num_steps'\)"),
         ("{ num_steps = 4 }", "{ num_steps = -4 }", r"encoder\.num_steps: needs to be"),
     ],
@@ -169,6 +218,11 @@ class TestCells:
     def test_seeds_can_be_given(self) -> None:
         assert {c.seed for c in table().cells(3)} == {0, 1, 2}
         assert [c.data for c in table().cells(3)].count("citeseer") == 3
+
+    def test_seeds_can_count_from_another(self) -> None:
+        later = table(TABLE.replace("seeds = 2", "seeds = 2\nfirst_seed = 200", 1))
+        assert [c.seed - 200 for c in later.cells()] == [c.seed for c in table().cells()]
+        assert {c.seed for c in later.cells(3)} == {200, 201, 202}
 
     def test_carry_what_they_need(self) -> None:
         ours = next(c for c in table().cells() if c.row == "ours")

@@ -75,6 +75,7 @@ def reproduce(
     from yinyan.reproduce import Job, kept_results
     from yinyan.reproduce.pages import recipe_list, write_index, write_pages
     from yinyan.reproduce.result_tables import spread_over_seeds
+    from yinyan.reproduce.verdict_page import write_verdicts
 
     job = Job(out / "smoke" if smoke else out, device, threads=1 if workers > 1 else 0, smoke=smoke)
     if list_all:
@@ -89,6 +90,7 @@ def reproduce(
     finally:  # after a stop, what there is makes a thin table
         pages = {recipe.name: write_pages(recipe, kept_results(recipe.cells(seeds), job), job) for recipe in chosen}
         write_index(job)
+        write_verdicts(job)
     if as_json:
         pages_made = {name: [str(path) for path in paths] for name, paths in pages.items()}
         common.print_json(spread_over_seeds(kept_results(cells, job)) or pages_made)

@@ -43,7 +43,8 @@ def write_index(job: Job) -> Path:
         "a run is one method, data set, protocol and seed."
     )
     title = "Smoke runs on small stand-ins: no results" if job.smoke else "Results"
-    lines = [f"# {title}", "", about, "", "| page | runs |", "|---|---|"]
+    verdicts = "[Verdicts](verdicts.md) lists which published values are reproduced, and which only with a leak."
+    lines = [f"# {title}", "", about, "", verdicts, "", "| page | runs |", "|---|---|"]
     for name, title, state in recipe_list(job):
         page = f"[{title}]({name}.md)" if (job.folder / f"{name}.md").exists() else f"{title} (`{name}`)"
         lines.append(f"| {page} | {state} |")

@@ -39,7 +39,9 @@ class Place:
     protocols: tuple[str, ...]
     settings: Overrides
     expect: float | None = None  # the published value, in per cent
-    spread: float | None = None
+    spread: float | None = None  # its standard deviation
+    expect_of: str = ""  # whose published value it is, where not of the row's own method and settings
+    reason: str = ""  # why it is not, or not as it stands, reproduced
     metric: str | None = None  # where it is not the table's
 
 
@@ -53,6 +55,7 @@ class Row:
     row_normalised: bool = False  # features divided by their row's sum, as some libraries load them
     series: str = ""  # of a figure: the curve this point belongs to
     x: float | None = None  # and where it stands
+    source: str = ""  # the protocol of its published values, where it is not the table's
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,7 @@ class Recipe:
     also: tuple[str, ...] = ()  # further metrics of the same runs, in columns of their own
     sources: int | None = None  # of full rankings: the most that are ranked, drawn by the seed; all unless given
     compare: str = ""  # a row that the page compares with the first of each data set
+    first_seed: int = 0  # seeds count from here
 
     def cells(self, seeds: int | None = None) -> Iterator[Cell]:
         """Every run of the recipe, ordered by seed, so that a run that was stopped has a whole table of fewer seeds.
@@ -121,7 +125,7 @@ class Recipe:
         """
         jobs = [(r, p, q, s) for r in self.rows for p in r.places for q in p.protocols for s in range(seeds or p.seeds)]
         for row, place, protocol, seed in sorted(jobs, key=lambda job: job[3]):
-            where = (place.data, protocol, place.metric or self.metric, seed)
+            where = (place.data, protocol, place.metric or self.metric, self.first_seed + seed)
             yield Cell(self.name, row.name, row.method, *where, row.row_normalised, place.settings, self.sources)
 
 
@@ -166,17 +170,24 @@ def read_recipe(name: str) -> Recipe:
     >>> reproduce.read_recipe("main").metric
     'hits@100'
     """
-    if name not in recipe_names():
-        near = difflib.get_close_matches(name, recipe_names(), n=1, cutoff=0.0)[0]
-        raise SettingsError(f"there is no recipe {name!r} (nearest: {near!r}; yinyan reproduce --list names all)")
-    return parse_recipe(name, (_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+    return _recipe(name, _document(name))
 
 
 def parse_recipe(name: str, text: str) -> Recipe:
     """A recipe from the text of its file."""
-    document = tomllib.loads(text)
+    return _recipe(name, tomllib.loads(text))
+
+
+def _document(name: str) -> dict[str, Any]:
+    if name not in recipe_names():
+        near = difflib.get_close_matches(name, recipe_names(), n=1, cutoff=0.0)[0]
+        raise SettingsError(f"there is no recipe {name!r} (nearest: {near!r}; yinyan reproduce --list names all)")
+    return tomllib.loads((_folder() / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def _recipe(name: str, document: Mapping[str, Any]) -> Recipe:
     known = {"title", "about", "metric", "also", "source", "protocols", "seeds", "x_label", "needs", "block", "row"}
-    known |= {"sources", "compare", "on"}
+    known |= {"sources", "compare", "on", "first_seed", "reason"}
     _refuse_unknown(name, document, known)
     protocols = _protocols(name, document["protocols"])
     _check_metric(document["metric"])
@@ -191,16 +202,19 @@ def parse_recipe(name: str, text: str) -> Recipe:
     rows = tuple(_row(f"{name}: row {i + 1}", row, document, protocols) for i, row in enumerate(document["row"]))
     if document.get("compare", rows[0].name) not in (row.name for row in rows):
         raise SettingsError(f"{name}: 'compare' needs to name a row (got {document['compare']!r})")
-    given = ("title", "metric", "source", "x_label", "needs", "sources", "compare")
+    given = ("title", "metric", "source", "x_label", "needs", "sources", "compare", "first_seed")
     plain = {key: document[key] for key in given if key in document}
     return Recipe(name, about=document.get("about", "").strip(), protocols=protocols, rows=rows, also=also, **plain)
 
 
 def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protocols: tuple[str, ...]) -> Row:
-    _refuse_unknown(path, row, {"name", "method", "use", "on", "series", "x", *GROUPS})
+    _refuse_unknown(
+        path, row, {"name", "method", "use", "settings_of", "on", "series", "x", "source", "reason", *GROUPS}
+    )
     method(row["method"])
     settings: Overrides = {}
-    normalised = False
+    shared = _settings_of(path, row)
+    normalised = shared.row_normalised if shared else False
     for block in row.get("use", ()):
         if block not in document.get("block", {}):
             raise SettingsError(f"{path}: there is no block {block!r}")
@@ -209,22 +223,56 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
         normalised = normalised or chosen.get("row_normalised", False)
         settings = merged(settings, _groups(chosen))
     settings = merged(settings, _groups(row))
+    common = {"seeds": document.get("seeds", 1), "reason": row.get("reason", document.get("reason", ""))}
     places = tuple(
-        _place(f"{path}: {data}", data, given, settings, protocols, document.get("seeds", 1))
+        _place(f"{path}: {data}", data, given, merged(_on(path, data, shared), settings), protocols, common)
         for data, given in row.get("on", document.get("on", {})).items()
     )
-    return Row(row["name"], row["method"], places, normalised, row.get("series", ""), row.get("x"))
+    shown = {key: row[key] for key in ("series", "x", "source") if key in row}
+    return Row(row["name"], row["method"], places, normalised, **shown)
+
+
+def _settings_of(path: str, row: Mapping[str, Any]) -> Row | None:
+    """The row of another recipe whose settings this one has, if it names one."""
+    if "settings_of" not in row:
+        return None
+    named = row["settings_of"]
+    _refuse_unknown(f"{path}: settings_of", named, {"recipe", "row"})
+    document = _document(named["recipe"])
+    for other in document["row"]:
+        if other["name"] == named["row"] and "settings_of" not in other:
+            return _row(f"{named['recipe']}: row {named['row']!r}", other, document, tuple(document["protocols"]))
+    raise SettingsError(
+        f"{path}: 'settings_of' needs to name a row with settings of its own (got {named['row']!r} of "
+        f"{named['recipe']!r})"
+    )
+
+
+def _on(path: str, data: str, shared: Row | None) -> Overrides:
+    """The settings of another recipe's row on a data set."""
+    if shared is None:
+        return {}
+    for place in shared.places:
+        if place.data == data:
+            return place.settings
+    raise SettingsError(f"{path}: the row {shared.name!r} has no settings for {data!r}: leave 'settings_of' out")
 
 
 def _place(
-    path: str, data: str, given: Mapping[str, Any], settings: Overrides, protocols: tuple[str, ...], seeds: int
+    path: str,
+    data: str,
+    given: Mapping[str, Any],
+    settings: Overrides,
+    protocols: tuple[str, ...],
+    common: Mapping[str, Any],
 ) -> Place:
-    _refuse_unknown(path, given, {"expect", "spread", "seeds", "protocols", "metric", *GROUPS})
+    own_keys = ("expect", "spread", "expect_of", "reason", "seeds", "metric")
+    _refuse_unknown(path, given, {*own_keys, "protocols", *GROUPS})
     if "metric" in given:
         _check_metric(given["metric"])
     own = merged(settings, _groups(given))
     Settings().updated(own)
-    plain = {"seeds": seeds} | {key: given[key] for key in ("expect", "spread", "seeds", "metric") if key in given}
+    plain = {**common} | {key: given[key] for key in own_keys if key in given}
     return Place(data, protocols=_protocols(path, given.get("protocols", protocols)), settings=own, **plain)
 
 

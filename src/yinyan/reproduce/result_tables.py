@@ -13,7 +13,18 @@ from yinyan.reproduce.running import Result
 from yinyan.reproduce.standings import NEAR, standings
 from yinyan.text import counted
 
-__all__ = ["as_json", "as_markdown", "glance", "spread_over_seeds", "values_of"]
+__all__ = [
+    "as_json",
+    "as_markdown",
+    "glance",
+    "in_words",
+    "markdown_row",
+    "published_value",
+    "result_cell",
+    "results_of",
+    "spread_over_seeds",
+    "values_of",
+]
 
 
 def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
@@ -32,7 +43,7 @@ def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
     named = any(place.metric for row in recipe.rows for place in row.places)
     metrics = " and ".join(map(in_words, (recipe.metric, *recipe.also)))
     lines += [f"{metrics}{' if none is named,' if named else ''} in per cent, mean ± standard deviation."]
-    lines += ["", _markdown_row(head), _markdown_row(["---"] * len(head)), *map(_markdown_row, rows), ""]
+    lines += ["", markdown_row(head), markdown_row(["---"] * len(head)), *map(markdown_row, rows), ""]
     lines += [f"- *{name}*: {PROTOCOLS[name]}" for name in protocols]
     lines += ["", f"Made by `{command}`."]
     if "clean" in protocols and len(_data_of(recipe)) > 1:
@@ -54,23 +65,23 @@ def _comparison(recipe: Recipe, results: Sequence[Result], metric: str) -> list[
     )
     lines = [textwrap.fill(summary, 100, break_on_hyphens=False), ""]
     head = ["data", f"first by {in_words(metric)}", in_words(metric), recipe.compare, "place"]
-    lines += [_markdown_row(head), _markdown_row(["---"] * len(head))]
+    lines += [markdown_row(head), markdown_row(["---"] * len(head))]
     for line in standings(recipe, results, metric):
         own = mean_and_spread(line.own, 2) if line.own else "–"
-        lines.append(_markdown_row([line.data, line.first, mean_and_spread(line.best, 2), own, line.place]))
+        lines.append(markdown_row([line.data, line.first, mean_and_spread(line.best, 2), own, line.place]))
     return lines
 
 
 def glance(recipe: Recipe, results: Sequence[Result], protocol: str) -> str:
     """One line a row and one column a data set, under one protocol; published values only where they are of it."""
     names = _data_of(recipe)
-    lines = [_markdown_row(["", *names]), _markdown_row(["---"] * (len(names) + 1))]
+    lines = [markdown_row(["", *names]), markdown_row(["---"] * (len(names) + 1))]
     for row in recipe.rows:
         places = {place.data: place for place in row.places if protocol in place.protocols}
         if not places:
             continue
         cells = [_glance_cell(row, places.get(name), protocol, recipe, results) for name in names]
-        lines.append(_markdown_row([row.name, *cells]))
+        lines.append(markdown_row([row.name, *cells]))
     return "\n".join(lines)
 
 
@@ -91,9 +102,11 @@ def as_json(recipe: Recipe, results: Sequence[Result], command: str) -> dict[str
                 "data": place.data,
                 "expect": place.expect,
                 "spread": place.spread,
+                **({"published by": place.expect_of} if place.expect_of else {}),
+                **({"published under": row.source} if row.source else {}),
                 "settings": place.settings,
                 "results": {
-                    protocol: [_plain(result) for result in _of(row, place, protocol, results)]
+                    protocol: [_plain(result) for result in results_of(row, place, protocol, results)]
                     for protocol in place.protocols
                 },
             }
@@ -126,10 +139,11 @@ def spread_over_seeds(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
 
 def values_of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> list[float]:
     """The figures of a row on a data set under a protocol, seed by seed."""
-    return [result.figure for result in _of(row, place, protocol, results) if result.figure is not None]
+    return [result.figure for result in results_of(row, place, protocol, results) if result.figure is not None]
 
 
-def _of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> list[Result]:
+def results_of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> list[Result]:
+    """The results of a row on a data set under a protocol, seed by seed."""
     wanted = (row.name, place.data, protocol)
     found = [r for r in results if (r.cell.row, r.cell.data, r.cell.protocol) == wanted]
     return sorted(found, key=lambda r: r.cell.seed)
@@ -138,15 +152,23 @@ def _of(row: Row, place: Place, protocol: str, results: Sequence[Result]) -> lis
 def _line(
     row: Row, place: Place, protocols: Sequence[str], also: Sequence[str], results: Sequence[Result]
 ) -> list[str]:
-    mine = {q: _of(row, place, q, results) for q in place.protocols}
+    mine = {q: results_of(row, place, q, results) for q in place.protocols}
     counts = sorted({len(found) for found in mine.values()})
     seconds = [result.seconds for found in mine.values() for result in found]
-    published = "–" if place.expect is None else f"{place.expect:.2f}"
-    published += "" if place.spread is None else f" ± {place.spread:.2f}"
-    cells = [cell for q in protocols for cell in (_cell(mine.get(q)), *(_cell(mine.get(q), of=m) for m in also))]
+    published = published_value(place) + (f" ({place.expect_of})" if place.expect_of else "")
+    published += f" ({row.source})" if row.source and place.expect is not None else ""
+    cells = [
+        cell for q in protocols for cell in (result_cell(mine.get(q)), *(result_cell(mine.get(q), of=m) for m in also))
+    ]
     spent = f"{mean(seconds):.{0 if mean(seconds) >= 10 else 1}f}" if seconds else ""
     data = place.data if place.metric is None else f"{place.data} ({in_words(place.metric)})"
     return [data, row.name, published, *cells, "-".join(map(str, counts)), spent]
+
+
+def published_value(place: Place) -> str:
+    """What was published, with its standard deviation if that was."""
+    spread = "" if place.spread is None else f" ± {place.spread:.2f}"
+    return "–" if place.expect is None else f"{place.expect:.2f}{spread}"
 
 
 def _data_of(recipe: Recipe) -> list[str]:
@@ -156,11 +178,12 @@ def _data_of(recipe: Recipe) -> list[str]:
 def _glance_cell(row: Row, place: Place | None, protocol: str, recipe: Recipe, results: Sequence[Result]) -> str:
     if place is None:
         return ""
-    published = f" ({place.expect:.1f})" if place.expect is not None and recipe.source == protocol else ""
-    return _cell(_of(row, place, protocol, results), digits=1) + published
+    comparable = place.expect is not None and (row.source or recipe.source) == protocol
+    published = f" ({place.expect:.1f})" if comparable else ""
+    return result_cell(results_of(row, place, protocol, results), digits=1) + published
 
 
-def _cell(results: Sequence[Result] | None, digits: int = 2, of: str | None = None) -> str:
+def result_cell(results: Sequence[Result] | None, digits: int = 2, of: str | None = None) -> str:
     """Mean and spread, of a further metric if named; "not run", or how many runs diverged; empty where the row has no
     such protocol."""
     if results is None:
@@ -179,7 +202,8 @@ def in_words(metric: str) -> str:
     return f"{names.get(kind, kind)}{at}{depth}"
 
 
-def _markdown_row(cells: Sequence[str]) -> str:
+def markdown_row(cells: Sequence[str]) -> str:
+    """A line of a table."""
     return f"| {' | '.join(cells)} |"
 
 
