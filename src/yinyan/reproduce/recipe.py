@@ -53,6 +53,7 @@ class Row:
     row_normalised: bool = False  # features divided by their row's sum, as some libraries load them
     series: str = ""  # of a figure: the curve this point belongs to
     x: float | None = None  # and where it stands
+    source: str = ""  # the protocol of its published values, where it is not the table's
 
 
 @dataclass(frozen=True)
@@ -197,7 +198,7 @@ def parse_recipe(name: str, text: str) -> Recipe:
 
 
 def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protocols: tuple[str, ...]) -> Row:
-    _refuse_unknown(path, row, {"name", "method", "use", "on", "series", "x", *GROUPS})
+    _refuse_unknown(path, row, {"name", "method", "use", "on", "series", "x", "source", *GROUPS})
     method(row["method"])
     settings: Overrides = {}
     normalised = False
@@ -213,7 +214,8 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
         _place(f"{path}: {data}", data, given, settings, protocols, document.get("seeds", 1))
         for data, given in row.get("on", document.get("on", {})).items()
     )
-    return Row(row["name"], row["method"], places, normalised, row.get("series", ""), row.get("x"))
+    shown = {key: row[key] for key in ("series", "x", "source") if key in row}
+    return Row(row["name"], row["method"], places, normalised, **shown)
 
 
 def _place(

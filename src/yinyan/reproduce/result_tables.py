@@ -91,6 +91,7 @@ def as_json(recipe: Recipe, results: Sequence[Result], command: str) -> dict[str
                 "data": place.data,
                 "expect": place.expect,
                 "spread": place.spread,
+                **({"published under": row.source} if row.source else {}),
                 "settings": place.settings,
                 "results": {
                     protocol: [_plain(result) for result in _of(row, place, protocol, results)]
@@ -143,6 +144,7 @@ def _line(
     seconds = [result.seconds for found in mine.values() for result in found]
     published = "–" if place.expect is None else f"{place.expect:.2f}"
     published += "" if place.spread is None else f" ± {place.spread:.2f}"
+    published += f" ({row.source})" if row.source and place.expect is not None else ""
     cells = [cell for q in protocols for cell in (_cell(mine.get(q)), *(_cell(mine.get(q), of=m) for m in also))]
     spent = f"{mean(seconds):.{0 if mean(seconds) >= 10 else 1}f}" if seconds else ""
     data = place.data if place.metric is None else f"{place.data} ({in_words(place.metric)})"
@@ -156,7 +158,8 @@ def _data_of(recipe: Recipe) -> list[str]:
 def _glance_cell(row: Row, place: Place | None, protocol: str, recipe: Recipe, results: Sequence[Result]) -> str:
     if place is None:
         return ""
-    published = f" ({place.expect:.1f})" if place.expect is not None and recipe.source == protocol else ""
+    comparable = place.expect is not None and (row.source or recipe.source) == protocol
+    published = f" ({place.expect:.1f})" if comparable else ""
     return _cell(_of(row, place, protocol, results), digits=1) + published
 
 
