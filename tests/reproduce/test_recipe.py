@@ -113,6 +113,13 @@ class TestSettings:
         assert ours.row_normalised and not table().rows[0].row_normalised
         assert ours.places[0].settings == {"encoder": {"hidden_size": 16, "num_steps": 4}}
 
+    def test_a_place_uses_blocks_of_its_own(self) -> None:
+        """Over those of its row, and under its own settings."""
+        text = TABLE.replace("[[row]]", "[block.deep]\nencoder = { num_steps = 7, dropout = 0.2 }\n\n[[row]]", 1)
+        text = text.replace("{ encoder = { num_steps = 4 } }", '{ use = ["deep"], encoder = { dropout = 0.1 } }')
+        settings = table(text).rows[1].places[0].settings
+        assert settings == {"encoder": {"hidden_size": 16, "num_steps": 7, "dropout": 0.1}}
+
     def test_seeds_and_protocols_of_a_place_win(self) -> None:
         cora, citeseer = table().rows[0].places
         assert (cora.seeds, cora.protocols, cora.expect, cora.spread) == (2, ("released", "clean"), 33.92, 0.46)
@@ -128,6 +135,11 @@ class TestSettings:
         ("expect = 33.92", "expects = 33.92", r"small: row 1: cora: unknown key 'expects' \(nearest: 'expect'\)"),
         ("row_normalised = true", "normalised = true", r"small: row 2: block 'warm': unknown key 'normalised'"),
         ('use = ["warm"]', 'use = ["worm"]', r"small: row 2: there is no block 'worm'"),
+        (
+            "{ encoder = { num_steps = 4",
+            '{ use = ["warm"], encoder = { num_steps = 4',
+            r"row 2: cora: 'row_normalised' is",
+        ),
         ('["released", "clean"]', '["dirty"]', r"small: protocols need to be among clean, .*\(got 'dirty'\)"),
         ('protocols = ["clean"]', 'protocols = ["x"]', r"small: row 1: citeseer: protocols need .*\(got 'x'\)"),
         ('"hits@100"', '"misses@100"', r"misses@100"),

@@ -200,18 +200,10 @@ def parse_recipe(name: str, text: str) -> Recipe:
 def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protocols: tuple[str, ...]) -> Row:
     _refuse_unknown(path, row, {"name", "method", "use", "on", "series", "x", "source", *GROUPS})
     method(row["method"])
-    settings: Overrides = {}
-    normalised = False
-    for block in row.get("use", ()):
-        if block not in document.get("block", {}):
-            raise SettingsError(f"{path}: there is no block {block!r}")
-        chosen = document["block"][block]
-        _refuse_unknown(f"{path}: block {block!r}", chosen, {"row_normalised", *GROUPS})
-        normalised = normalised or chosen.get("row_normalised", False)
-        settings = merged(settings, _groups(chosen))
+    settings, normalised = _blocks(path, row, document)
     settings = merged(settings, _groups(row))
     places = tuple(
-        _place(f"{path}: {data}", data, given, settings, protocols, document.get("seeds", 1))
+        _place(f"{path}: {data}", data, given, settings, protocols, document)
         for data, given in row.get("on", document.get("on", {})).items()
     )
     shown = {key: row[key] for key in ("series", "x", "source") if key in row}
@@ -219,15 +211,39 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
 
 
 def _place(
-    path: str, data: str, given: Mapping[str, Any], settings: Overrides, protocols: tuple[str, ...], seeds: int
+    path: str,
+    data: str,
+    given: Mapping[str, Any],
+    settings: Overrides,
+    protocols: tuple[str, ...],
+    document: Mapping[str, Any],
 ) -> Place:
-    _refuse_unknown(path, given, {"expect", "spread", "seeds", "protocols", "metric", *GROUPS})
+    _refuse_unknown(path, given, {"expect", "spread", "seeds", "protocols", "metric", "use", *GROUPS})
     if "metric" in given:
         _check_metric(given["metric"])
-    own = merged(settings, _groups(given))
+    shared, normalised = _blocks(path, given, document)
+    if normalised:
+        raise SettingsError(f"{path}: 'row_normalised' is of a whole row: use such a block there, not on one data set")
+    own = merged(merged(settings, shared), _groups(given))
     Settings().updated(own)
-    plain = {"seeds": seeds} | {key: given[key] for key in ("expect", "spread", "seeds", "metric") if key in given}
+    plain = {"seeds": document.get("seeds", 1)}
+    plain |= {key: given[key] for key in ("expect", "spread", "seeds", "metric") if key in given}
     return Place(data, protocols=_protocols(path, given.get("protocols", protocols)), settings=own, **plain)
+
+
+def _blocks(path: str, given: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Overrides, bool]:
+    """Settings of the blocks that a row or a place uses, the later ones over the earlier; whether rows are
+    normalised."""
+    settings: Overrides = {}
+    normalised = False
+    for block in given.get("use", ()):
+        if block not in document.get("block", {}):
+            raise SettingsError(f"{path}: there is no block {block!r}")
+        chosen = document["block"][block]
+        _refuse_unknown(f"{path}: block {block!r}", chosen, {"row_normalised", *GROUPS})
+        normalised = normalised or chosen.get("row_normalised", False)
+        settings = merged(settings, _groups(chosen))
+    return settings, normalised
 
 
 def _check_metric(name: str) -> None:
