@@ -64,6 +64,13 @@ AUTHORS = "YinYanGNN, the authors' settings"
         ("non-gnn", "TransE", (67.40, 60.19, 36.67)),
         ("peers", "NCNC", (89.65, 93.47, 81.29)),
         ("peers", "GAE", (89.01, 91.78, 78.81)),
+        ("peers", "SEAL", (81.71, 83.89, 75.54)),
+        ("peers", "NBFNet", (71.65, 74.07, 58.73)),
+        ("peers", "Neo-GNN", (80.42, 84.67, 73.93)),
+        ("peers", "ELPH", (87.72, 93.44, 72.99)),
+        ("peers", "BUDDY", (88.00, 92.93, 74.10)),
+        ("peers", "OCN as published (leaks)", (89.82, 93.62, 83.96)),
+        ("peers", "OCNP as published (leaks)", (90.06, 93.41, 82.32)),
     ],
 )
 def test_published_values_of_the_planetoid_sets(recipe: str, row: str, expected: tuple[float, ...]) -> None:
@@ -105,6 +112,13 @@ class TestSettings:
         ours = table().rows[1]
         assert ours.row_normalised and not table().rows[0].row_normalised
         assert ours.places[0].settings == {"encoder": {"hidden_size": 16, "num_steps": 4}}
+
+    def test_a_place_uses_blocks_of_its_own(self) -> None:
+        """Over those of its row, and under its own settings."""
+        text = TABLE.replace("[[row]]", "[block.deep]\nencoder = { num_steps = 7, dropout = 0.2 }\n\n[[row]]", 1)
+        text = text.replace("{ encoder = { num_steps = 4 } }", '{ use = ["deep"], encoder = { dropout = 0.1 } }')
+        settings = table(text).rows[1].places[0].settings
+        assert settings == {"encoder": {"hidden_size": 16, "num_steps": 7, "dropout": 0.1}}
 
     def test_seeds_and_protocols_of_a_place_win(self) -> None:
         cora, citeseer = table().rows[0].places
@@ -148,6 +162,11 @@ def test_fresh_splits_share_the_settings_of_accuracy() -> None:
         ("expect = 33.92", "expects = 33.92", r"small: row 1: cora: unknown key 'expects' \(nearest: 'expect'\)"),
         ("row_normalised = true", "normalised = true", r"small: row 2: block 'warm': unknown key 'normalised'"),
         ('use = ["warm"]', 'use = ["worm"]', r"small: row 2: there is no block 'worm'"),
+        (
+            "{ encoder = { num_steps = 4",
+            '{ use = ["warm"], encoder = { num_steps = 4',
+            r"row 2: cora: 'row_normalised' is",
+        ),
         ('["released", "clean"]', '["dirty"]', r"small: protocols need to be among clean, .*\(got 'dirty'\)"),
         ('protocols = ["clean"]', 'protocols = ["x"]', r"small: row 1: citeseer: protocols need .*\(got 'x'\)"),
         ('"hits@100"', '"misses@100"', r"misses@100"),

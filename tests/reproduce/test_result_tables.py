@@ -61,6 +61,16 @@ class TestMarkdown:
         assert lines(glance(of_clean, results, "clean"))[2] == ["common neighbours", "51.0 ± 1.4 (33.9)", "50.0"]
         assert lines(glance(table(), results, "released"))[3] == ["ours", "61.5, 1 of 2 diverged", ""]
 
+    def test_a_row_names_the_protocol_of_its_published_values(self, results: list[Result]) -> None:
+        """Values of another protocol than the table's are marked, and not set beside ours of that protocol."""
+        text = TABLE.replace('source = "released"', 'source = "clean"')
+        marked = table(text.replace('method = "cn"', 'method = "cn"\nsource = "clean+val"'))
+        assert lines(as_markdown(marked, results, COMMAND))[2][2] == "33.92 ± 0.46 (clean+val)"
+        assert lines(as_markdown(marked, results, COMMAND))[4][2] == "–", "nothing published, nothing to mark"
+        assert lines(glance(marked, results, "clean"))[2] == ["common neighbours", "51.0 ± 1.4", "50.0"]
+        rows = as_json(marked, results, COMMAND)["rows"]
+        assert [row.get("published under") for row in rows] == ["clean+val", "clean+val", None]
+
     def test_a_further_metric_has_a_column_of_its_own(self) -> None:
         """Of the same runs: nothing is run for it."""
         text = TABLE.replace('metric = "hits@100"', 'metric = "ndcg@20"\nalso = ["recall@20"]')

@@ -212,24 +212,32 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
         path, row, {"name", "method", "use", "settings_of", "on", "series", "x", "source", "reason", *GROUPS}
     )
     method(row["method"])
+    other = _settings_of(path, row)
+    settings, normalised = _blocks(path, row, document)
+    normalised = normalised or (other.row_normalised if other else False)
+    settings = merged(settings, _groups(row))
+    common = {"seeds": document.get("seeds", 1), "reason": row.get("reason", document.get("reason", ""))}
+    places = tuple(
+        _place(f"{path}: {data}", data, given, merged(_on(path, data, other), settings), protocols, document, common)
+        for data, given in row.get("on", document.get("on", {})).items()
+    )
+    shown = {key: row[key] for key in ("series", "x", "source") if key in row}
+    return Row(row["name"], row["method"], places, normalised, **shown)
+
+
+def _blocks(path: str, given: Mapping[str, Any], document: Mapping[str, Any]) -> tuple[Overrides, bool]:
+    """Settings of the blocks that a row or a place uses, the later ones over the earlier; whether rows are
+    normalised."""
     settings: Overrides = {}
-    shared = _settings_of(path, row)
-    normalised = shared.row_normalised if shared else False
-    for block in row.get("use", ()):
+    normalised = False
+    for block in given.get("use", ()):
         if block not in document.get("block", {}):
             raise SettingsError(f"{path}: there is no block {block!r}")
         chosen = document["block"][block]
         _refuse_unknown(f"{path}: block {block!r}", chosen, {"row_normalised", *GROUPS})
         normalised = normalised or chosen.get("row_normalised", False)
         settings = merged(settings, _groups(chosen))
-    settings = merged(settings, _groups(row))
-    common = {"seeds": document.get("seeds", 1), "reason": row.get("reason", document.get("reason", ""))}
-    places = tuple(
-        _place(f"{path}: {data}", data, given, merged(_on(path, data, shared), settings), protocols, common)
-        for data, given in row.get("on", document.get("on", {})).items()
-    )
-    shown = {key: row[key] for key in ("series", "x", "source") if key in row}
-    return Row(row["name"], row["method"], places, normalised, **shown)
+    return settings, normalised
 
 
 def _settings_of(path: str, row: Mapping[str, Any]) -> Row | None:
@@ -264,13 +272,17 @@ def _place(
     given: Mapping[str, Any],
     settings: Overrides,
     protocols: tuple[str, ...],
+    document: Mapping[str, Any],
     common: Mapping[str, Any],
 ) -> Place:
     own_keys = ("expect", "spread", "expect_of", "reason", "seeds", "metric")
-    _refuse_unknown(path, given, {*own_keys, "protocols", *GROUPS})
+    _refuse_unknown(path, given, {*own_keys, "protocols", "use", *GROUPS})
     if "metric" in given:
         _check_metric(given["metric"])
-    own = merged(settings, _groups(given))
+    shared, normalised = _blocks(path, given, document)
+    if normalised:
+        raise SettingsError(f"{path}: 'row_normalised' is of a whole row: use such a block there, not on one data set")
+    own = merged(merged(settings, shared), _groups(given))
     Settings().updated(own)
     plain = {**common} | {key: given[key] for key in own_keys if key in given}
     return Place(data, protocols=_protocols(path, given.get("protocols", protocols)), settings=own, **plain)
