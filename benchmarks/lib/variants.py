@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lib.chosen_negatives import ChosenNegatives
 from yinyan.graph import Graph
 from yinyan.model.decoder import HadamardMLP, build_decoder
 from yinyan.model.descent import descend
@@ -314,6 +315,16 @@ def builder(kind: type[Encoder], decoder: type[HadamardMLP] | None = None) -> Bu
     return build
 
 
+def choosing(share: float) -> Build:
+    """Our model, with negatives of the loss that keep either end, a share of them similar nodes."""
+
+    def build(settings: Settings, graph: Graph) -> Model:
+        own = builder(Encoder)(settings, graph)
+        return ChosenNegatives(own.encoder, own.decoder, graph, share)
+
+    return build
+
+
 VARIANTS: dict[str, Build] = {
     "momentum": builder(Momentum),
     "Chebyshev": builder(Chebyshev),
@@ -327,4 +338,7 @@ VARIANTS: dict[str, Build] = {
     "core numbers": builder(CoreEncoder, CoreMLP),
     "mined negatives": mining,
     "mined negatives, fewer candidates": mining,
+    "either end kept in the loss": choosing(0.0),
+    "an eighth of the loss negatives similar": choosing(0.125),
+    "half of the loss negatives similar": choosing(0.5),
 }
