@@ -97,8 +97,9 @@ def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str
     wrong = pc.is_in(plain_text(column), value_set=pa.array(texts, pa.large_string()))
     if pc.any(wrong).as_py():
         place = int(np.argmax(np.asarray(wrong)))
+        where = row_name(first_row + place)
         raise InputError(
-            f"{what}: the id in {row_name(first_row + place)} is {column[place].as_py()!r}, which means a missing value: fill it "
+            f"{what}: the id in {where} is {column[place].as_py()!r}, which means a missing value: fill it "
             "in or remove the row; if it is an id, pass na_values=() (--na '')"
         )
 

@@ -237,7 +237,7 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
 
 
 def symmetric_rows_of_blocks(blocks: Callable[[], Iterable[Tensor]], num_nodes: int) -> tuple[Tensor, Tensor]:
-    """Compressed rows as of `symmetric_rows`, of (·, 2) pairs that come a block at a time, and twice: 8 bytes a pair."""
+    """Compressed rows as of `symmetric_rows`, of (·, 2) pairs that come in blocks, and twice: 8 bytes per pair."""
     built, count = _required(), 0
     counts, one = torch.zeros(num_nodes, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
     for pairs in blocks():

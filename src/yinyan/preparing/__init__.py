@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from yinyan.preparing.stages import Prepared, prepare
     from yinyan.preparing.reading import read_prepared
+    from yinyan.preparing.stages import Prepared, prepare
 
 __all__ = ["Prepared", "prepare", "read_prepared"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,8 @@ class BucketFile:
     """An Arrow file under construction: each table that is added fills one batch of every bucket."""
 
     def __init__(self, sink: pa.NativeFile, num_buckets: int) -> None:
-        self._sink, self._count, self._writer = sink, num_buckets, None
+        self._sink, self._count = sink, num_buckets
+        self._writer: Any = None
 
     def add(self, table: pa.Table, buckets: Numbers) -> None:
         """Add rows, each to its bucket; within a bucket they keep their order."""
@@ -79,5 +81,3 @@ def read_batches(path: Path, bucket: int, num_buckets: int) -> Iterator[pa.Recor
                 yield reader.get_batch(place)
     except pa.ArrowInvalid as error:
         raise StoreError(f"'{path}' is damaged ({error}): prepare anew with restart=True (--restart)") from None
-
-

@@ -20,7 +20,7 @@ from yinyan.graph.node_tables import id_values, prefixed, refuse_missing_ids
 from yinyan.graph.tables import TableSource
 from yinyan.preparing.buckets import bucket_file, sorted_by
 from yinyan.preparing.hashing import id_hashes
-from yinyan.preparing.inputs import Piece, read_blocks
+from yinyan.preparing.inputs import MOST_ROWS, Piece, read_blocks
 from yinyan.preparing.plan import Plan
 from yinyan.preparing.tasks import Summary
 
@@ -87,7 +87,7 @@ def one_kind(kinds: dict[str, str]) -> str:
 
 def _blocks_of(plan: Plan, piece: Piece) -> Iterator[tuple[TableSource, int, pa.Table]]:
     columns = [name for name in plan.roles[:4] if name is not None]
-    return read_blocks(piece, columns, plan.tables, plan.work)
+    return read_blocks(piece, columns, plan.tables, plan.work, min(MOST_ROWS, plan.chunk_rows))
 
 
 def _edges(plan: Plan, facts: Summary, source: TableSource, first: int, block: pa.Table) -> pa.Table:

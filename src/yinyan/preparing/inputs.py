@@ -22,12 +22,22 @@ from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource, open_table
 from yinyan.text import listed
 
-__all__ = ["Paths", "Piece", "SourceFile", "divided", "find_files", "opened", "read_blocks", "refuse_missing"]
+__all__ = [
+    "MOST_ROWS",
+    "Paths",
+    "Piece",
+    "SourceFile",
+    "divided",
+    "find_files",
+    "opened",
+    "read_blocks",
+    "refuse_missing",
+]
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 _BYTES_PER_ROW = 16  # at least, in files that do not count their rows
-_BLOCK_ROWS = 1 << 18  # that are read at a time
+MOST_ROWS = 1 << 18  # of a block
 
 
 @dataclass(frozen=True)
@@ -59,7 +69,8 @@ def find_files(paths: Paths, what: str) -> tuple[SourceFile, ...]:
     given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not given or not all(isinstance(path, (str, os.PathLike)) for path in given):
         raise InputError(f"{what} needs paths, globs or URLs of files (got {paths!r})")
-    found = [file for path in map(os.fspath, given) for file in (_behind(path) if "://" in path else _local(path))]
+    given_paths = [os.fspath(path) for path in given]
+    found = [file for path in given_paths for file in (_behind(path) if "://" in path else _local(path))]
     names = [file.name for file in found]
     repeated = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
     if repeated is not None:
@@ -92,13 +103,13 @@ def opened(file: SourceFile, options: TableOptions, scratch: Path) -> Iterator[T
 
 
 def read_blocks(
-    piece: Piece, columns: Sequence[str], options: TableOptions, scratch: Path
+    piece: Piece, columns: Sequence[str], options: TableOptions, scratch: Path, rows: int
 ) -> Iterator[tuple[TableSource, int, pa.Table]]:
     """Blocks of rows of some columns: the table, the number of the block's first row, and the block."""
     with opened(piece.file, options, scratch) as source:
         refuse_missing(source, columns)
         first = piece.first_row
-        for block in source.blocks(columns, _BLOCK_ROWS, row_groups=piece.row_groups):
+        for block in source.blocks(columns, rows, row_groups=piece.row_groups):
             yield source, first, block
             first += block.num_rows
 
@@ -133,7 +144,7 @@ def _local(given: str) -> Iterator[SourceFile]:
     elif path.exists() or not glob.has_magic(given):
         names = [path]
     else:
-        names = sorted(map(Path, glob.glob(str(path), recursive=True)))
+        names = sorted(map(Path, glob.glob(str(path), recursive=True)))  # noqa: PTH207 - of any path
         names = [name for name in names if name.is_file()]
         if not names:
             raise InputError(f"no file matches '{given}'")

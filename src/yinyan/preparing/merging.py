@@ -24,7 +24,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class EdgeBlock:
-    """Distinct edges between rows by hash, sorted; of a directed edge `backward` says that it leads from high to low."""
+    """Distinct edges between rows by hash, sorted; `backward`: a directed edge leads from high to low."""
 
     low: Rows
     high: Rows
@@ -79,7 +79,8 @@ def merge_range(plan: Plan, num_nodes: int, place: Path, number: int) -> Summary
         keys, weights, times, _ = merge_keys(keys, weights, times)
         backward = (keys & 1).astype(np.bool_) if plan.directed else np.zeros(len(keys), dtype=np.bool_)
         low, high = np.divmod(keys >> 1 if plan.directed else keys, num_nodes)
-        block = EdgeBlock(low, high, backward, single_precision(weights), times)
+        whole = None if times is None else times.astype(np.int64, copy=False)
+        block = EdgeBlock(low, high, backward, single_precision(weights), whole)
         columns = {name: values for name, values in vars(block).items() if values is not None}
         file.add_sorted(pa.table(columns), np.array([0, len(keys)]))
     digest = int(mixed(keys, 2).sum(dtype=np.uint64))

@@ -14,11 +14,11 @@ from yinyan.graph.column_types import na_texts, typed_column
 from yinyan.graph.features import FeatureEncoder, fit_columns
 from yinyan.graph.ids import Ids
 from yinyan.graph.node_tables import refuse_missing_ids
-from yinyan.preparing.buckets import bucket_file, read_bucket, sorted_by
+from yinyan.graph.tables import TableSource
+from yinyan.preparing.buckets import bucket_file, read_batches, read_bucket, sorted_by
 from yinyan.preparing.edge_reading import bucket_of, chunks, stored_ids
 from yinyan.preparing.hashing import id_hashes
-from yinyan.graph.tables import TableSource
-from yinyan.preparing.inputs import Piece, opened, read_blocks
+from yinyan.preparing.inputs import MOST_ROWS, Piece, opened, read_blocks
 from yinyan.preparing.numbering import Numbers
 from yinyan.preparing.plan import Plan
 from yinyan.preparing.ranges import Ranges
@@ -33,7 +33,7 @@ NodeTask = tuple[tuple[Piece, ...], int]  # files, and how many chunks the tasks
 
 
 def read_nodes(plan: Plan, place: Path, task: tuple[tuple[Piece, ...], float]) -> Summary:
-    """Write `.ids`, the ids of each chunk by bucket, `.rows`, where they stand there, and `.sample`, a share of rows."""
+    """Write `.ids`, the ids of each chunk by bucket, `.rows`, their places there, and `.sample`, a share of rows."""
     pieces, share = task
     facts: Summary = {"rows": 0, "dropped": 0, "chunks": 0, "ids": 0, "kinds": {}}
     sampled = np.uint64(min(2**64 - 1, int(share * 2**64)))
@@ -45,7 +45,9 @@ def read_nodes(plan: Plan, place: Path, task: tuple[tuple[Piece, ...], float]) -
         for table in _chunks(plan, facts, pieces):
             array = pa.concat_arrays(table["id"].chunks)
             hashes, count = id_hashes(array), len(array)
-            entries = pa.table({"id": array, "sides": np.zeros(count, np.int8), "place": np.arange(count, dtype=np.int32)})
+            entries = pa.table(
+                {"id": array, "sides": np.zeros(count, np.int8), "place": np.arange(count, dtype=np.int32)}
+            )
             entries, ends = sorted_by(entries, bucket_of(hashes, plan.id_buckets), plan.id_buckets)
             stands = np.empty(count, dtype=np.int32)
             stands[entries["place"].to_numpy()] = np.arange(count, dtype=np.int32)
@@ -69,11 +71,11 @@ def fit_features(plan: Plan, lacking: int, place: Path, task: int) -> Summary:
     columns = {
         name: typed_column(table[_stored(name)], na_values, dates_only=not is_text) for name in plan.node_columns
     }
-    ids = Ids.from_values(table["id"])
+    ids: Ids | None = None if lacking else Ids.from_values(table["id"])
     aligned = pa.table(columns)
     if lacking:  # rows without values, so that missing ones get their mark
         extra = pa.nulls(min(lacking, table.num_rows), pa.int64())
-        aligned, ids = aligned.take(pa.concat_arrays([pa.array(np.arange(table.num_rows)), extra])), None
+        aligned = aligned.take(pa.concat_arrays([pa.array(np.arange(table.num_rows)), extra]))
     chosen = list(plan.node_columns) if plan.tables.feature_columns is not None else None
     encoder, _ = fit_columns(aligned, chosen, ids=ids, na_values=na_values)
     if not encoder.num_columns:
@@ -91,11 +93,11 @@ def send_features(
     pieces, chunk = task
     facts: Summary = {"rows": 0, "dropped": 0, "chunks": 0, "ids": 0, "kinds": {}}
     step = max(1, plan.memory // _SLICE_SHARE // (4 * encoder.num_columns))
-    owners = read_bucket([task_files(plan.work, "read-nodes", ".rows")[int(place.name)]], 0, 1)
+    owners = read_batches(task_files(plan.work, "read-nodes", ".rows")[int(place.name)], 0, 1)
     done = 0
     with bucket_file(place.with_suffix(".features"), len(ranges)) as file:
-        for table in _chunks(plan, facts, pieces):
-            stands = owners["place"].slice(done, table.num_rows).to_numpy()
+        for table, stand in zip(_chunks(plan, facts, pieces), owners, strict=True):
+            stands = stand["place"].to_numpy()
             rows = ranges.final(numbers.rows(chunk, num_chunks)[stands])
             for begin in range(0, table.num_rows, step):
                 part, where = table.slice(begin, step), rows[begin : begin + step]
@@ -110,12 +112,14 @@ def send_features(
 
 def _chunks(plan: Plan, facts: Summary, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
     """Rows with an id: `id` as it is stored, and the columns of features as they are read."""
-    return chunks((_nodes(plan, facts, *block) for piece in pieces for block in _blocks_of(plan, piece)), plan.chunk_rows)
+    return chunks(
+        (_nodes(plan, facts, *block) for piece in pieces for block in _blocks_of(plan, piece)), plan.chunk_rows
+    )
 
 
 def _blocks_of(plan: Plan, piece: Piece) -> Iterator[tuple[TableSource, int, pa.Table]]:
     columns = [str(plan.node_id), *plan.node_columns]
-    return read_blocks(piece, columns, plan.tables, plan.work)
+    return read_blocks(piece, columns, plan.tables, plan.work, min(MOST_ROWS, plan.chunk_rows))
 
 
 def _nodes(plan: Plan, facts: Summary, source: TableSource, first: int, block: pa.Table) -> pa.Table:

@@ -118,7 +118,9 @@ def _facts(
     mentions = np.zeros(len(ids), dtype=np.int8)
     for bit in (1, 2):
         mentions[codes[(sides & bit) > 0]] |= bit
-    described = np.bincount(codes[of_nodes], minlength=len(ids)) if of_nodes.any() else np.zeros(len(ids), dtype=np.int64)
+    described = (
+        np.bincount(codes[of_nodes], minlength=len(ids)) if of_nodes.any() else np.zeros(len(ids), dtype=np.int64)
+    )
     if (described > 1).any():
         value = ids[int(np.argmax(described > 1))].as_py()
         raise InputError(f"id {value!r} occurs more than once in the node tables: node ids must be distinct")

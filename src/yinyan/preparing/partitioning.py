@@ -47,7 +47,9 @@ def check_partition(partition: str) -> None:
 def partition_nodes(plan: Plan, sizes: Sizes, place: Path, task: int) -> Summary:
     """Write `.npy`, the final row of each row by hash, unless they are the same; parts are ranges of final rows."""
     if plan.parts > sizes.nodes:
-        raise InputError(f"'parts' (--parts) needs to be at most the number of nodes, {sizes.nodes:,} (got {plan.parts})")
+        raise InputError(
+            f"'parts' (--parts) needs to be at most the number of nodes, {sizes.nodes:,} (got {plan.parts})"
+        )
     method, note = _affordable(plan, sizes)
     facts: Summary = {"partition": method, "note": note, "place": method != "hash"}
     if method == "hash":

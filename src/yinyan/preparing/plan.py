@@ -166,9 +166,7 @@ def _check_shares(protocol: str, valid_share: float, test_share: float) -> None:
         raise InputError(f"protocol {protocol!r} needs test edges (got test_share {test_share}): use 'holdout'")
 
 
-def _edge_columns(
-    files: tuple[SourceFile, ...], options: TableOptions, scratch: Path
-) -> tuple[Roles, tuple[str, ...]]:
+def _edge_columns(files: tuple[SourceFile, ...], options: TableOptions, scratch: Path) -> tuple[Roles, tuple[str, ...]]:
     """The columns of the edges by the first file; every other local file needs to have them."""
     notes: list[str] = []
     with opened(files[0], options, scratch) as source:
@@ -180,7 +178,8 @@ def _edge_columns(
             if name is not None and sample is not None and sample[name].null_count < sample.num_rows:
                 known = sample.filter(sample[name].is_valid())
                 found = edge_values(known, source, name, role, roles, notes, str, na_texts(options.na_values))
-                roles = roles if found is not None else roles._replace(**{role: None})
+                if found is None:
+                    roles = roles._replace(weight=None) if role == "weight" else roles._replace(time=None)
     guessed = [f"{role} = {name!r}" for role, name in zip(roles._fields, roles[:4], strict=False)
                if name is not None and role in roles.guessed]  # fmt: skip
     notes += [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
@@ -214,5 +213,3 @@ def _budget(memory: float | None) -> int:
         return int(memory * 2**30)
     free = free_memory(torch.device("cpu"))
     return _DEFAULT_MEMORY if free is None else min(_DEFAULT_MEMORY, free // 2)
-
-

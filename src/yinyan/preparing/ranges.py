@@ -39,5 +39,8 @@ class Ranges:
 def ranges_of(starts: Rows, count: int, place: Path | None) -> Ranges:
     """About so many ranges of rows, none of which crosses the start of a part."""
     per_part = max(1, -(-count // (len(starts) - 1)))
-    inner = [np.linspace(a, b, per_part, endpoint=False).astype(np.int64) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+    inner = [
+        np.linspace(a, b, per_part, endpoint=False).astype(np.int64)
+        for a, b in zip(starts[:-1], starts[1:], strict=True)
+    ]
     return Ranges(np.append(np.concatenate(inner), starts[-1]), per_part, place)

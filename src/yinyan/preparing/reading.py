@@ -24,6 +24,7 @@ from yinyan.splits.split import split_by_roles
 
 __all__ = ["is_prepared", "read_manifest", "read_prepared"]
 
+
 def is_prepared(folder: str | os.PathLike[str]) -> bool:
     """Whether a path is a prepared folder."""
     file = Path(folder) / MANIFEST
@@ -107,8 +108,8 @@ def _check_part(path: Path, facts: dict[str, Any], rows: int) -> None:
     mark = (found.metadata or {}).get(MARK, b"").decode()
     if mark != facts["prepared"]:
         raise StoreError(
-            f"'{path}' is of another preparation ({mark or 'without a mark'}, expected {facts['prepared']}): do not mix "
-            "the parts of two graphs"
+            f"'{path}' is of another preparation ({mark or 'without a mark'}, expected {facts['prepared']}): do "
+            "not mix the parts of two graphs"
         )
     if found.num_rows != rows:
         raise StoreError(f"'{path}' has {found.num_rows:,} rows (expected {rows:,}): prepare the graph again")

@@ -80,9 +80,7 @@ class _Run:
         describe: Callable[[list[Summary]], str],
     ) -> list[Summary]:
         """Run a stage, or what an earlier run left of it."""
-        return run_stage(
-            self.plan.work, name, function, tasks, engine=self.engine, describe=describe, tell=self.tell
-        )
+        return run_stage(self.plan.work, name, function, tasks, engine=self.engine, describe=describe, tell=self.tell)
 
     def forget(self, *names: str) -> None:
         """Free the disk of what no later stage reads."""
@@ -190,15 +188,14 @@ class _Run:
         self.forget("merge-edges")
         counts = np.sum([facts["counts"] for facts in placed], axis=0)
         begins = np.concatenate([[0], np.cumsum(counts)]).tolist()
-        halved = self.stage("halve-edges", partial(halve_range, plan, ranges, begins), range(len(ranges)), lambda found: (
+        halve = partial(halve_range, plan, ranges, begins)
+        halved = self.stage("halve-edges", halve, range(len(ranges)), lambda found: (
             f"{total(found, 'rows'):,} edges in, {total(found, 'halves'):,} halves out"
         ))  # fmt: skip
         _same_count(total(placed, "rows"), total(halved, "rows"), "edges")
         self.forget("place-edges")
 
-    def write(
-        self, ranges: Ranges, encoder: Summary, graph: str, roles: list[int]
-    ) -> tuple[list[Summary], Material]:
+    def write(self, ranges: Ranges, encoder: Summary, graph: str, roles: list[int]) -> tuple[list[Summary], Material]:
         """The files of the parts."""
         plan = self.plan
         common = Material(

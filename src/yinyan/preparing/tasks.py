@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import os
@@ -24,7 +25,7 @@ Task = TypeVar("Task")
 
 
 def check_engine(engine: Engine) -> Engine:
-    """The engine to use: 'auto' is Ray if this process has joined a cluster or RAY_ADDRESS names one, else 'process'."""
+    """The engine to use: 'auto' is Ray if this process has joined a cluster or RAY_ADDRESS names one."""
     if engine not in ("auto", "process", "ray"):
         raise InputError(f"'engine' (--engine) needs to be 'auto', 'process' or 'ray' (got {engine!r})")
     if engine == "auto":
@@ -42,8 +43,7 @@ def map_tasks(
     if engine != "ray":
         yield from map(function, tasks)
         return
-    import ray
-
+    ray: Any = importlib.import_module("ray")
     waiting = [ray.remote(_call).remote(function, task) for task in tasks]
     try:
         for one in waiting:
