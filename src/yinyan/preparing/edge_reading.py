@@ -72,6 +72,7 @@ def stored_ids(column: pa.ChunkedArray, plan: Plan, what: str, prefix: str, kind
         raise InputError(f'{what}: an id exceeds 64 bits: pass id_type="text" (--id-type text)')
     if len(array):
         kinds.setdefault(kind, what)
+        one_kind(kinds)
     return array
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +25,7 @@ from yinyan.preparing.plan import Plan
 from yinyan.preparing.ranges import Ranges
 from yinyan.preparing.tasks import Summary, task_files
 
-__all__ = ["SAMPLE_ROWS", "fit_features", "read_nodes", "send_features"]
+__all__ = ["SAMPLE_ROWS", "feature_names", "fit_features", "read_nodes", "send_features"]
 
 SAMPLE_ROWS = 1_000_000  # nodes whose columns decide how all are encoded
 _SLICE_SHARE = 16  # of the memory budget, one in so many bytes for encoded rows
@@ -108,6 +109,12 @@ def send_features(
             facts["chunks"] += 1
     facts["ids"] = done
     return facts
+
+
+def feature_names(encoder: dict[str, Any]) -> list[str]:
+    """The name of each column of the matrix: of its column in the table, numbered where that gave several."""
+    plans = FeatureEncoder.from_dict(encoder).plans
+    return [plan.name if plan.width == 1 else f"{plan.name}[{i}]" for plan in plans for i in range(plan.width)]
 
 
 def _chunks(plan: Plan, facts: Summary, pieces: Sequence[Piece]) -> Iterator[pa.Table]:

@@ -20,7 +20,7 @@ __all__ = ["halve_range", "place_edges", "place_ids"]
 
 def place_edges(plan: Plan, ranges: Ranges, rule: SplitRule, place: Path, number: int) -> Summary:
     """Write `.edges`: the edges of one range of rows by hash, with their roles, by range of their smaller final row."""
-    counts = np.zeros(len(ranges), dtype=np.int64)
+    rows, counts = 0, np.zeros(len(ranges), dtype=np.int64)  # unordered pairs by range
     with bucket_file(place.with_suffix(".edges"), len(ranges)) as file:
         for block in edge_blocks(plan, number):
             first, second = ranges.final(block.low), ranges.final(block.high)
@@ -30,9 +30,10 @@ def place_edges(plan: Plan, ranges: Ranges, rule: SplitRule, place: Path, number
             columns |= {"backward": block.backward ^ swapped} if plan.directed else {}
             columns |= {n: v for n, v in (("weight", block.weight), ("time", block.time)) if v is not None}
             where = ranges.of(low)
-            counts += np.bincount(where, minlength=len(ranges))
+            counts += np.bincount(where[block.is_first()], minlength=len(ranges))
+            rows += len(where)
             file.add(pa.table(columns), where)
-    return {"rows": int(counts.sum()), "counts": counts.tolist()}
+    return {"rows": rows, "counts": counts.tolist()}
 
 
 def place_ids(plan: Plan, ranges: Ranges, starts: Sequence[int], place: Path, bucket: int) -> Summary:
@@ -48,7 +49,7 @@ def place_ids(plan: Plan, ranges: Ranges, starts: Sequence[int], place: Path, bu
 def halve_range(plan: Plan, ranges: Ranges, starts: Sequence[int], place: Path, number: int) -> Summary:
     """Write `.halves`: each edge of a range once with each end, by range of that end.
 
-    `starts` has the number of the first edge of each range.
+    Edges are numbered by unordered pair, from `starts` of the range on: a directed edge and its reverse share a number.
     """
     table = read_bucket(task_files(plan.work, "place-edges", ".edges"), number, len(ranges))
     with bucket_file(place.with_suffix(".halves"), len(ranges)) as file:
@@ -58,9 +59,9 @@ def halve_range(plan: Plan, ranges: Ranges, starts: Sequence[int], place: Path, 
         backward = table["backward"].to_numpy() if plan.directed else None
         keys = low * ranges.bounds[-1] + high
         order = np.argsort(keys if backward is None else 2 * keys + backward)
-        edge = np.arange(starts[number], starts[number] + len(low))
         rest = table.drop_columns(["low", "high", *(["backward"] if plan.directed else [])]).take(pa.array(order))
-        low, high = low[order], high[order]
+        low, high, keys = low[order], high[order], keys[order]
+        edge = starts[number] - 1 + np.cumsum(np.diff(keys, prepend=-1) != 0)
         for row, neighbour, turned in ((low, high, False), (high, low, True)):
             half = {"row": row, "neighbour": neighbour, "edge": edge}
             half |= {} if backward is None else {"forward": backward[order] == turned}

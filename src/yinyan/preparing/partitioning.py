@@ -24,9 +24,10 @@ __all__ = ["Sizes", "check_partition", "partition_nodes"]
 
 Rows = npt.NDArray[np.int64]
 
-# bytes in memory, beside 4 GiB at most for a block: compressed rows take 8 per edge, orders and labels the rest
+# bytes in memory: compressed rows take 8 per edge (METIS copies and coarsens them), orders and labels the rest
 _PER_EDGE = {"communities": 8, "metis": 80}
 _PER_NODE = {"communities": 80, "metis": 160}
+_COMMUNITIES = 2  # per part at least: one that is cut joins two parts
 _MOST_EDGES = 2**30 - 1  # places in compressed rows have 32 bits
 
 
@@ -54,7 +55,8 @@ def partition_nodes(plan: Plan, sizes: Sizes, place: Path, task: int) -> Summary
     facts: Summary = {"partition": method, "note": note, "place": method != "hash"}
     if method == "hash":
         return {**facts, "starts": [sizes.nodes * part // plan.parts for part in range(plan.parts + 1)]}
-    order = block_order(lambda: _pairs(plan), sizes.nodes)
+    largest = max(1, sizes.nodes // (_COMMUNITIES * plan.parts))
+    order = block_order(lambda: _pairs(plan), sizes.nodes, largest)
     if method == "metis":
         owner = _metis_parts(plan, sizes)
         order = order[np.argsort(owner[order], kind="stable")]
@@ -124,6 +126,7 @@ def _metis_parts(plan: Plan, sizes: Sizes) -> Rows:
     if plan.parts == 1:
         return np.zeros(sizes.nodes, dtype=np.int64)
     indptr, columns = graph_kernels.symmetric_rows_of_blocks(lambda: _pairs(plan), sizes.nodes)
-    options = _metis().Options(seed=plan.seed)
-    _, owner = _metis().part_graph(plan.parts, xadj=indptr.numpy(), adjncy=columns.numpy(), options=options)
+    pymetis = _metis()
+    adjacency = pymetis.CSRAdjacency(indptr.numpy(), columns.numpy())
+    _, owner = pymetis.part_graph(plan.parts, adjacency, options=pymetis.Options(seed=plan.seed))
     return np.asarray(owner, dtype=np.int64)

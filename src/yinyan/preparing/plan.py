@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import numpy as np
+import pyarrow as pa
 import torch
 
 from yinyan import __version__
@@ -15,9 +17,11 @@ from yinyan.errors import InputError, StoreError
 from yinyan.files import write_text
 from yinyan.graph.column_types import na_texts
 from yinyan.graph.columns import find_column, guess_node_column
+from yinyan.graph.edge_lists import row_name
 from yinyan.graph.from_tables import Roles, choose_roles, edge_values
 from yinyan.graph.node_tables import feature_names
 from yinyan.graph.table_options import TableOptions
+from yinyan.graph.tables import TableSource
 from yinyan.preparing.inputs import Paths, SourceFile, divided, find_files, opened, refuse_missing
 from yinyan.training.free_memory import free_memory
 
@@ -29,7 +33,7 @@ Protocol: TypeAlias = Literal["holdout", "clean", "temporal"]
 _SHARES = {"holdout": (0.1, 0.0), "clean": (0.1, 0.2), "temporal": (0.1, 0.2)}  # validation, test
 _BYTES_PER_ROW = 1024  # of an edge table, while its ids are numbered
 _MOST_ROWS, _LEAST_ROWS = 1 << 22, 1 << 12  # of a chunk
-_SAMPLE_ROWS = 1 << 16  # that tell whether a guessed column holds numbers
+_SAMPLE_ROWS = 1 << 12  # that tell whether a guessed column holds numbers
 _MOST_BUCKETS = 1 << 12
 _DEFAULT_MEMORY = 8 << 30
 
@@ -173,19 +177,38 @@ def _edge_columns(files: tuple[SourceFile, ...], options: TableOptions, scratch:
         roles = choose_roles(source, options)
         named = [name for name in roles[:4] if name is not None]
         sample = next(source.blocks(named, _SAMPLE_ROWS), None)
-        for role in ("weight", "time"):  # a guessed column that holds neither is left alone
-            name = getattr(roles, role)
-            if name is not None and sample is not None and sample[name].null_count < sample.num_rows:
-                known = sample.filter(sample[name].is_valid())
-                found = edge_values(known, source, name, role, roles, notes, str, na_texts(options.na_values))
-                if found is None:
-                    roles = roles._replace(weight=None) if role == "weight" else roles._replace(time=None)
+        if not (sample is None or _holds_numbers(sample, source, "weight", roles, notes, options)):
+            roles = roles._replace(weight=None)
+        if not (sample is None or _holds_numbers(sample, source, "time", roles, notes, options)):
+            roles = roles._replace(time=None)
     guessed = [f"{role} = {name!r}" for role, name in zip(roles._fields, roles[:4], strict=False)
                if name is not None and role in roles.guessed]  # fmt: skip
     notes += [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
     named = [name for name in roles[:4] if name is not None]
     _check_others(files, named, options, scratch)
     return roles._replace(guessed=set()), tuple(notes)
+
+
+def _holds_numbers(
+    sample: pa.Table,
+    source: TableSource,
+    role: Literal["weight", "time"],
+    roles: Roles,
+    notes: list[str],
+    options: TableOptions,
+) -> bool:
+    """Whether the column of a role holds numbers; a guessed one that does not is noted, another one refused."""
+    name = getattr(roles, role)
+    if name is None or sample[name].null_count == sample.num_rows:
+        return True
+    valid = sample[name].is_valid()
+    rows = np.flatnonzero(valid.to_numpy())
+
+    def name_of(position: int) -> str:
+        return row_name(int(rows[position]))
+
+    found = edge_values(sample.filter(valid), source, name, role, roles, notes, name_of, na_texts(options.na_values))
+    return found is not None
 
 
 def _node_columns(

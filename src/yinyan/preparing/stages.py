@@ -20,7 +20,7 @@ from yinyan.graph.table_options import TableOptions
 from yinyan.preparing.edge_reading import one_kind, read_edges
 from yinyan.preparing.inputs import Paths, divided
 from yinyan.preparing.merging import edge_digest, merge_range, send_edges
-from yinyan.preparing.node_reading import SAMPLE_ROWS, fit_features, read_nodes, send_features
+from yinyan.preparing.node_reading import SAMPLE_ROWS, feature_names, fit_features, read_nodes, send_features
 from yinyan.preparing.numbering import Numbers, check_nodes, number_ids, numbers_of
 from yinyan.preparing.owners import halve_range, place_edges, place_ids
 from yinyan.preparing.partitioning import Sizes, check_partition, partition_nodes
@@ -32,7 +32,7 @@ from yinyan.preparing.writing import MANIFEST, Material, write_manifest, write_p
 from yinyan.progress import make_folder
 from yinyan.text import counted
 
-__all__ = ["Prepared", "prepare"]
+__all__ = ["Prepared", "prepare", "prepare_tables", "total"]
 
 _FEATURE_SHARE = 16  # of the memory budget, one in so many bytes for the features of a range
 
@@ -56,6 +56,22 @@ class Prepared:
     partition: str  # how the nodes were divided: 'communities', 'metis' or 'hash'
     cut_edges: int  # edges whose ends have different owners
     boundary: tuple[int, ...]  # for each part, nodes of other parts that are neighbours of its own
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON.
+
+        Returns
+        -------
+        dict
+            Every field, the folder as text.
+
+        Examples
+        --------
+        >>> from yinyan import prepare
+        >>> prepare("edges.csv", "prepared", parts=2).to_dict()["parts"]
+        2
+        """
+        return {**asdict(self), "folder": str(self.folder)}
 
     def __str__(self) -> str:
         train, valid, test = self.roles
@@ -419,8 +435,7 @@ def _facts(
     """What the manifest says."""
     features = None
     if encoder["encoder"] is not None:
-        columns = [plan["name"] for plan in encoder["encoder"]["columns"]]
-        features = {"columns": columns, "size": common.features, "dtype": "float32"}
+        features = {"columns": feature_names(encoder["encoder"]), "dtype": "float32"}
     split = {"protocol": plan.protocol, "valid_share": plan.valid_share, "test_share": plan.test_share}
     return {
         "graph": graph,

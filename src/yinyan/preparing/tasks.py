@@ -44,6 +44,8 @@ def map_tasks(
         yield from map(function, tasks)
         return
     ray: Any = importlib.import_module("ray")
+    if not tasks:
+        return
     waiting = [ray.remote(_call).remote(function, task) for task in tasks]
     try:
         for one in waiting:
@@ -51,8 +53,7 @@ def map_tasks(
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
     finally:
-        for one in waiting:
-            ray.cancel(one)  # those that an error left undone; no harm to others
+        ray.wait(waiting, num_returns=len(waiting))  # after an error too: nothing writes when this returns
 
 
 def run_stage(

@@ -100,8 +100,8 @@ def _halves(plan: Plan, ranges: Ranges, number: int) -> pa.Table | None:
         return None
     row, neighbour = table["row"].to_numpy(), table["neighbour"].to_numpy()
     keys = row * ranges.bounds[-1] + neighbour
-    if plan.directed:  # an edge and its reverse: the one from the smaller row first
-        keys = 2 * keys + (table["forward"].to_numpy() != (row < neighbour))
+    if plan.directed:  # of an edge and its reverse, the one that leaves the row first
+        keys = 2 * keys + ~table["forward"].to_numpy()
     return table.take(pa.array(np.argsort(keys)))
 
 

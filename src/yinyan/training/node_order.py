@@ -35,17 +35,22 @@ def local_order(pairs: Rows, num_nodes: int, sides: NDArray[np.int8] | None = No
     return order if sides is None else order[np.argsort(sides[order], kind="stable")]
 
 
-def block_order(blocks: Callable[[], Iterable[Tensor]], num_nodes: int) -> Rows:
-    """The order of `local_order`, of pairs that are read a block at a time, several times; it needs the kernels."""
+def block_order(blocks: Callable[[], Iterable[Tensor]], num_nodes: int, largest: int = _LARGEST) -> Rows:
+    """The order of `local_order`, of pairs that are read a block at a time, several times; it needs the kernels.
+
+    No community has more than `largest` nodes.
+    """
 
     def rows(place: Tensor | None) -> tuple[Tensor, Tensor]:
         found = blocks if place is None else lambda: (place[pairs] for pairs in blocks())
         return graph_kernels.symmetric_rows_of_blocks(found, num_nodes)
 
-    return _by_communities(rows, num_nodes)
+    return _by_communities(rows, num_nodes, min(largest, _LARGEST))
 
 
-def _by_communities(rows: Callable[[Tensor | None], tuple[Tensor, Tensor]], num_nodes: int) -> Rows:
+def _by_communities(
+    rows: Callable[[Tensor | None], tuple[Tensor, Tensor]], num_nodes: int, largest: int = _LARGEST
+) -> Rows:
     """Ring by ring, but for a community, which stands where its first node does.
 
     `rows` gives the compressed rows of the graph, perhaps with its nodes at other places.
@@ -53,6 +58,6 @@ def _by_communities(rows: Callable[[Tensor | None], tuple[Tensor, Tensor]], num_
     walk = graph_kernels.breadth_first(*rows(None))
     place = torch.empty_like(walk)
     place[walk] = torch.arange(num_nodes)
-    labels = graph_kernels.communities(*rows(place), _LARGEST, _VOTES).numpy()
+    labels = graph_kernels.communities(*rows(place), largest, _VOTES).numpy()
     _, first, which = np.unique(labels, return_index=True, return_inverse=True)
     return walk.numpy()[np.argsort(first[which], kind="stable")]
