@@ -87,7 +87,7 @@ def test_a_run_that_is_killed_in_every_stage_goes_on(
     run(tables, out, tell=said.append)
     assert met == set(STAGES) and sum("done before" in line for line in said) == len(STAGES) - 1
     assert read_manifest(out)["files"] == read_manifest(straight)["files"]  # every checksum
-    assert sorted(os.listdir(out)) == ["edges", "features.json", "manifest.json", "nodes"]
+    assert sorted(entry.name for entry in out.iterdir()) == ["edges", "features.json", "manifest.json", "nodes"]
     run(tables, out, tell=said.append)
     assert "is prepared already" in said[-1]
 
@@ -170,7 +170,7 @@ def test_missing_and_damaged_files_are_named(copied: Path) -> None:
     with pytest.raises(StoreError, match=r"part-00000.parquet' is damaged"):
         read_prepared(copied)
     path.unlink()
-    with pytest.raises(StoreError, match="lacks 'nodes/part-00000.parquet'"):
+    with pytest.raises(StoreError, match=r"lacks 'nodes/part-00000.parquet'"):
         read_prepared(copied)
     (copied / "manifest.json").write_text(json.dumps({"format": 2, "files": {}}))
     with pytest.raises(StoreError, match=r"has format 2 \(expected 1\)"):
