@@ -76,9 +76,11 @@ def read_prepared(folder: str | os.PathLike[str], *, verify: bool = False) -> tu
 
     Examples
     --------
+    >>> from pyarrow import csv, table
+    >>> csv.write_csv(table({"source": graph.edges[:, 0], "target": graph.edges[:, 1]}), "edges.csv")
     >>> from yinyan import prepare, read_prepared
     >>> prepared = prepare("edges.csv", "prepared", parts=2)
-    >>> graph, split = read_prepared("prepared")
+    >>> whole, split = read_prepared("prepared")
     >>> len(split.valid_targets) == prepared.roles[1]
     True
     """
@@ -150,7 +152,7 @@ def _graph(
     source, target = np.where(turned, target, source), np.where(turned, source, target)
     sort = np.argsort(source * facts["nodes"] + target)
     chosen = edges.take(pa.array(sort))
-    weights, times = (chosen[name].to_numpy() if name in chosen.column_names else None for name in ("weight", "time"))
+    weights, times = (np.array(chosen[name]) if name in chosen.column_names else None for name in ("weight", "time"))
     graph = Graph(
         Ids.from_values(nodes["id"]),
         np.stack([source[sort], target[sort]], axis=1),
@@ -161,9 +163,9 @@ def _graph(
         facts["directed"],
         encoder,
     )
-    return graph, chosen["role"].to_numpy()
+    return graph, np.array(chosen["role"])
 
 
 def _features(nodes: pa.Table) -> Features:
     lists = pa.concat_arrays(nodes["features"].chunks)
-    return features_from_matrix(lists.flatten().to_numpy().reshape(len(lists), -1), len(lists))
+    return features_from_matrix(np.array(lists.flatten()).reshape(len(lists), -1), len(lists))

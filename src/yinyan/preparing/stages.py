@@ -43,6 +43,8 @@ class Prepared:
 
     Examples
     --------
+    >>> from pyarrow import csv, table
+    >>> csv.write_csv(table({"source": graph.edges[:, 0], "target": graph.edges[:, 1]}), "edges.csv")
     >>> from yinyan import prepare
     >>> prepare("edges.csv", "prepared", parts=2).parts
     2
@@ -67,6 +69,8 @@ class Prepared:
 
         Examples
         --------
+        >>> from pyarrow import csv, table
+        >>> csv.write_csv(table({"source": graph.edges[:, 0], "target": graph.edges[:, 1]}), "edges.csv")
         >>> from yinyan import prepare
         >>> prepare("edges.csv", "prepared", parts=2).to_dict()["parts"]
         2
@@ -323,6 +327,8 @@ def prepare(
 
     Examples
     --------
+    >>> from pyarrow import csv, table
+    >>> csv.write_csv(table({"source": graph.edges[:, 0], "target": graph.edges[:, 1]}), "edges.csv")
     >>> from yinyan import prepare
     >>> prepared = prepare("edges.csv", "prepared", parts=2, partition="hash")
     >>> prepared.partition
