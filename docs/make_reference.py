@@ -33,6 +33,11 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Nodes with ids and features, and the edges between them.",
         ("Graph", "graph.graph.Adjacency", "graph.column_report.ColumnReport", "graph.column_report.ColumnUse"),
     ),
+    "prepared-folders": (
+        "Prepared folders",
+        "Graphs that may exceed memory: tables in, a folder of parts out, and back.",
+        ("prepare", "Prepared", "read_prepared"),
+    ),
     "predictor": (
         "Predictor",
         "Fit a model, ask it, save it; callbacks of the training; an index for large graphs.",

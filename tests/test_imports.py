@@ -35,6 +35,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
         "training",
         "retrieval store datasets",
         "auditing live",
+        "preparing",
         "predictor",
         "peers",
         "hard_negatives",

@@ -213,7 +213,7 @@ def test_a_missing_file_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 TABLE = [
-    (("--nodes", "a.csv"), "nodes", Path("a.csv")),
+    (("--nodes", "a.csv"), "nodes", "a.csv"),
     (("--source", "x"), "source", "x"),
     (("--target", "2"), "target", "2"),
     (("--weight", "2020"), "weight", "2020"),

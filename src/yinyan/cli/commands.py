@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from yinyan import __version__
-from yinyan.cli import check, common, flags, index_commands, log_commands, research, serve, settings_list
+from yinyan.cli import check, common, flags, index_commands, log_commands, preparing, research, serve, settings_list
 from yinyan.cli.flags import Run, with_run, with_table
 from yinyan.errors import ConditionError, InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
@@ -324,6 +324,7 @@ def doctor(*, as_json: flags.AsJson = False) -> None:
 
 app.command(cls=serve.FromEnvironment)(serve.serve)
 for _command in (
+    preparing.prepare,
     *(serve.serve_demo, serve.keys, log_commands.compact),
     *(index_commands.index, index_commands.best_links, check.check),
     *(research.audit, research.reproduce, research.methods, research.datasets),

@@ -116,7 +116,7 @@ def _table_flags(f: dataclasses.Field[Any]) -> list[inspect.Parameter]:
     switch: Switch | None = f.metadata["switch"]
     flag = f.metadata["flag"]
     if flag != "":
-        kind = list[str] if f.name in _REPEATED else Path if f.name == "nodes" else str
+        kind = list[str] if f.name in _REPEATED else str
         default = f.default if isinstance(f.default, str) else None
         option = _table(f.metadata["help"], f"--{(flag or f.name).replace('_', '-')}")
         found.append(_keyword(f.name, Annotated[kind | None, option], default))

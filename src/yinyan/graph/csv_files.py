@@ -7,9 +7,10 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
@@ -18,7 +19,7 @@ from yinyan.errors import InputError
 from yinyan.graph.columns import has_edge_names
 from yinyan.graph.packed_files import SAMPLE_BYTES, blocks_of, is_gzip, unpacked
 
-__all__ = ["CsvLayout", "csv_layout", "line_numbers", "read_csv"]
+__all__ = ["CsvLayout", "csv_blocks", "csv_layout", "line_numbers", "read_csv"]
 
 _SAMPLE_ROWS = 50
 _BLOCK_BYTES = 1 << 24  # a row must fit into one block
@@ -67,31 +68,48 @@ def csv_layout(path: Path, *, header: bool, delimiter: str | None, encoding: str
 
 def read_csv(layout: CsvLayout, columns: Sequence[str] | None = None) -> pa.Table:
     """Read some columns (or all) as text; an empty field is null, a quoted empty one is not."""
-    names = list(layout.names)
-    wanted = names if columns is None else list(columns)
-    read = pa.csv.ReadOptions(
-        column_names=names,
-        skip_rows=layout.skipped_lines,
-        block_size=_BLOCK_BYTES,
-        encoding="utf8" if layout.delimiter == " " else layout.encoding,
-    )
-    parse = pa.csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
-    convert = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(wanted, pa.large_string()),
-        include_columns=wanted,
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
+    options = _arrow_options(layout, list(layout.names if columns is None else columns))
     has_odd_quotes = _has_odd_quotes(layout.path)  # reads all of it, so that arrow reads nothing damaged or endless
     try:
         with _byte_source(layout) as stream:
-            table = pa.csv.read_csv(stream, read_options=read, parse_options=parse, convert_options=convert)
+            table = pa.csv.read_csv(stream, **options)
     except (pa.ArrowInvalid, UnicodeError, EOFError, OSError) as error:
         raise InputError(_read_failure(layout, error)) from None
     if has_odd_quotes and (fault := _first_fault(layout)):
         raise InputError(fault)  # arrow takes all lines after an open quote for one value
     return table
+
+
+def csv_blocks(layout: CsvLayout, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """As `read_csv`, a block of lines at a time; a file whose columns are parted by spaces is read whole."""
+    if _has_odd_quotes(layout.path) and (fault := _first_fault(layout)):
+        raise InputError(fault)
+    try:
+        with _byte_source(layout) as stream:
+            reader = pa.csv.open_csv(stream, **_arrow_options(layout, list(columns)))
+            for batch in reader:
+                yield pa.Table.from_batches([batch])
+    except (pa.ArrowInvalid, UnicodeError, EOFError, OSError) as error:
+        raise InputError(_read_failure(layout, error)) from None
+
+
+def _arrow_options(layout: CsvLayout, columns: list[str]) -> dict[str, Any]:
+    """How arrow is to read these columns of a file."""
+    read = pa.csv.ReadOptions(
+        column_names=list(layout.names),
+        skip_rows=layout.skipped_lines,
+        block_size=_BLOCK_BYTES,
+        encoding="utf8" if layout.delimiter == " " else layout.encoding,
+    )
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(columns, pa.large_string()),
+        include_columns=columns,
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    parse = pa.csv.ParseOptions(delimiter=layout.delimiter, newlines_in_values=True)
+    return {"read_options": read, "parse_options": parse, "convert_options": convert}
 
 
 def line_numbers(layout: CsvLayout, rows: Sequence[int]) -> list[int]:

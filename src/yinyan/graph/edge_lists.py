@@ -12,7 +12,18 @@ import numpy.typing as npt
 from yinyan.errors import InputError
 from yinyan.text import counted
 
-__all__ = ["MergedEdges", "Rows", "Times", "checked_times", "checked_weights", "distinct", "merge_edges", "row_name"]
+__all__ = [
+    "MergedEdges",
+    "Rows",
+    "Times",
+    "checked_times",
+    "checked_weights",
+    "distinct",
+    "merge_edges",
+    "merge_keys",
+    "row_name",
+    "single_precision",
+]
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Times: TypeAlias = npt.NDArray[np.int64] | npt.NDArray[np.float64]
@@ -52,7 +63,7 @@ def merge_edges(
     del dropped
     keys = (source if directed else np.minimum(source, target)) * num_nodes
     keys += target if directed else np.maximum(source, target)
-    keys, weights, times, merged = _merge_keys(keys, weights, times)
+    keys, weights, times, merged = merge_keys(keys, weights, times)
     if merged:
         how = [] if directed else ["a pair counts once whichever way it is written"]
         how += ["weights added"] if weights is not None else []
@@ -61,7 +72,7 @@ def merge_edges(
     pairs = np.empty((len(keys), 2), dtype=np.int64)
     if len(keys):
         np.divmod(keys, num_nodes, out=(pairs[:, 0], pairs[:, 1]))
-    return MergedEdges(pairs, _single_precision(weights), times, tuple(notes))
+    return MergedEdges(pairs, single_precision(weights), times, tuple(notes))
 
 
 def checked_weights(values: Any, name_of: Callable[[int], str], what: str = "weight") -> npt.NDArray[np.float64]:
@@ -115,7 +126,7 @@ def _refuse(
         raise InputError(f"{what} is {problem} in {name_of(position)}: {rule}")
 
 
-def _merge_keys(
+def merge_keys(
     keys: Rows, weights: npt.NDArray[np.float64] | None, times: Times | None
 ) -> tuple[Rows, npt.NDArray[np.float64] | None, Times | None, int]:
     """Sort keys and join equal ones; also how many went."""
@@ -135,7 +146,8 @@ def _merge_keys(
     return keys[starts], weights, times, count - len(starts)
 
 
-def _single_precision(weights: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float32] | None:
+def single_precision(weights: npt.NDArray[np.float64] | None) -> npt.NDArray[np.float32] | None:
+    """Weights as float32, none of them rounded to zero; one that is too large is refused."""
     if weights is None:
         return None
     limits = np.finfo(np.float32)

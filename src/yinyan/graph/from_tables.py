@@ -22,13 +22,13 @@ from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource, open_table
 from yinyan.text import counted
 
-__all__ = ["graph_from_table"]
+__all__ = ["Roles", "choose_roles", "edge_values", "graph_from_table"]
 
 _FEW_EDGES = 20  # below, sources and targets often share no id by chance
 _ALMOST_NONE = 0.01  # share of ids on both sides that typing errors may explain
 
 
-class _Roles(NamedTuple):
+class Roles(NamedTuple):
     """The columns of the edge table, all by name."""
 
     source: str
@@ -53,7 +53,7 @@ class _Edges(NamedTuple):
 def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     """Build a graph from a table of edges and perhaps one of nodes; see `Graph.from_table`."""
     opened = _open(edges, options, "the edge table")
-    roles = _choose_roles(opened, options)
+    roles = choose_roles(opened, options)
     read = _read_edges(opened, roles, options)
     num_first = _first_side(read.ids, read.source, read.target) if options.bipartite else None
     table = NodeTable(read.ids)
@@ -93,7 +93,8 @@ def _open(source: Any, options: TableOptions, label: str) -> TableSource:
     )
 
 
-def _choose_roles(opened: TableSource, options: TableOptions) -> _Roles:
+def choose_roles(opened: TableSource, options: TableOptions) -> Roles:
+    """The columns of an edge table: as named, else guessed."""
     names = list(opened.names)
     given = {role: getattr(options, role) for role in ("source", "target", "weight", "time")}
     named = {role: column for role, column in given.items() if column is not None and column is not False}
@@ -111,10 +112,10 @@ def _choose_roles(opened: TableSource, options: TableOptions) -> _Roles:
     rest = [name for name in names if name not in (source, target)]
     weight = guess_column(rest, "weight") if given["weight"] is None else chosen.get("weight")
     time = guess_column(rest, "time") if given["time"] is None else chosen.get("time")
-    return _Roles(source, target, weight, time, {role for role, column in given.items() if column is None})
+    return Roles(source, target, weight, time, {role for role, column in given.items() if column is None})
 
 
-def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _Edges:
+def _read_edges(opened: TableSource, roles: Roles, options: TableOptions) -> _Edges:
     named = {"source": roles.source, "target": roles.target, "weight": roles.weight, "time": roles.time}
     table = opened.read([name for name in named.values() if name is not None])
     guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed and name is not None]
@@ -135,8 +136,8 @@ def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _E
         return row_name(position if rows is None else int(rows[position]))
 
     na_values = na_texts(options.na_values)
-    weights = _values(table, opened, roles.weight, "weight", roles, notes, name_of, na_values)
-    times = _values(table, opened, roles.time, "time", roles, notes, name_of, na_values)
+    weights = edge_values(table, opened, roles.weight, "weight", roles, notes, name_of, na_values)
+    times = edge_values(table, opened, roles.time, "time", roles, notes, name_of, na_values)
     ends = [
         prefixed(id_values(table[name], options.id_type, f"{opened.label}, column {name!r}"), prefix)
         for name, prefix in zip((roles.source, roles.target), options.prefixes or ("", ""), strict=True)
@@ -149,12 +150,12 @@ def _read_edges(opened: TableSource, roles: _Roles, options: TableOptions) -> _E
     return _Edges(ids, source, target, weights, times, notes, _uses(opened, roles, used))
 
 
-def _values(
+def edge_values(
     table: pa.Table,
     opened: TableSource,
     name: str | None,
     role: Literal["weight", "time"],
-    roles: _Roles,
+    roles: Roles,
     notes: list[str],
     name_of: Callable[[int], str],
     na_values: Sequence[str],
@@ -185,7 +186,7 @@ def _values(
     return checked_times(column.to_numpy(), name_of, what)
 
 
-def _uses(opened: TableSource, roles: _Roles, used: Mapping[str, str | None]) -> tuple[ColumnUse, ...]:
+def _uses(opened: TableSource, roles: Roles, used: Mapping[str, str | None]) -> tuple[ColumnUse, ...]:
     """What became of each column of the edge table, in its order."""
     role_of = {name: role for role, name in used.items() if name is not None}
     found = []
@@ -201,7 +202,7 @@ def _uses(opened: TableSource, roles: _Roles, used: Mapping[str, str | None]) ->
     return tuple(found)
 
 
-def _bipartite_remark(roles: _Roles, source: Rows, target: Rows) -> list[str]:
+def _bipartite_remark(roles: Roles, source: Rows, target: Rows) -> list[str]:
     """A question, if sources and targets seem to be two kinds of nodes: they share none, or their names say so."""
     kinds = two_kinds(roles.source, roles.target)
     if kinds is None and len(source) < _FEW_EDGES:

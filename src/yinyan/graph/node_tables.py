@@ -24,7 +24,7 @@ from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource
 from yinyan.text import counted
 
-__all__ = ["NodeTable", "id_values", "prefixed", "read_nodes", "refuse_missing_ids"]
+__all__ = ["NodeTable", "feature_names", "id_values", "prefixed", "read_nodes", "refuse_missing_ids"]
 
 _SAMPLE = 1_000  # ids of the edges that are looked for in the columns of a node table
 _MOST = 0.5  # share of them that a column of ids has
@@ -84,21 +84,22 @@ def read_nodes(opened: TableSource, ids: Ids, options: TableOptions, *, edges_la
 
 def _read_columns(opened: TableSource, id_name: str, options: TableOptions) -> tuple[list[str], list[str], pa.Table]:
     """The names of features and attributes beside a column of ids, and the table of all of them."""
-    chosen = _feature_names(list(opened.names), id_name, options.feature_columns)
+    chosen = feature_names(list(opened.names), id_name, options.feature_columns)
     beside = attribute_names(opened, id_name, options.attributes, options.label)
     return chosen, beside, opened.read(list(dict.fromkeys([id_name, *chosen, *beside])))
 
 
-def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str) -> None:
-    """Refuse ids that read as a missing value, by the row of the first one."""
+def refuse_missing_ids(column: pa.ChunkedArray, options: TableOptions, what: str, first_row: int = 0) -> None:
+    """Refuse ids that read as a missing value, by the row of the first one; the column may begin at `first_row`."""
     texts = [text for text in na_texts(options.na_values) if text]
     if not texts or not is_text(column.type):
         return
     wrong = pc.is_in(plain_text(column), value_set=pa.array(texts, pa.large_string()))
     if pc.any(wrong).as_py():
         place = int(np.argmax(np.asarray(wrong)))
+        where = row_name(first_row + place)
         raise InputError(
-            f"{what}: the id in {row_name(place)} is {column[place].as_py()!r}, which means a missing value: fill it "
+            f"{what}: the id in {where} is {column[place].as_py()!r}, which means a missing value: fill it "
             "in or remove the row; if it is an id, pass na_values=() (--na '')"
         )
 
@@ -175,7 +176,8 @@ def prefixed(column: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(pa.scalar(prefix, text.type), text, pa.scalar("", text.type))
 
 
-def _feature_names(names: list[str], id_name: str, columns: Sequence[str | int] | None) -> list[str]:
+def feature_names(names: list[str], id_name: str, columns: Sequence[str | int] | None) -> list[str]:
+    """The columns of a node table that may become features: those named, else all but the ids."""
     if columns is None:
         return [name for name in names if name != id_name and name.strip()]
     chosen = list(dict.fromkeys(find_column(names, column, "feature") for column in columns))

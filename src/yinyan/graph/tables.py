@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from yinyan.errors import InputError
 from yinyan.files import atomic_path
 from yinyan.graph.column_types import NA_VALUES
-from yinyan.graph.csv_files import CsvLayout, csv_layout, line_numbers, read_csv
+from yinyan.graph.csv_files import CsvLayout, csv_blocks, csv_layout, line_numbers, read_csv
 from yinyan.graph.excel_files import is_excel, read_excel
 from yinyan.graph.json_lines import is_json_lines, read_json_lines
 
@@ -63,6 +63,21 @@ class TableSource:
         if not table.num_rows:
             raise InputError(f"{self.label} has {'a header line but ' if self.is_text else ''}no rows")
         return table
+
+    def blocks(
+        self, columns: Sequence[str], rows: int, *, row_groups: Sequence[int] | None = None
+    ) -> Iterator[pa.Table]:
+        """Read some columns, up to so many rows at a time; of a Parquet file perhaps some row groups only."""
+        wanted = list(dict.fromkeys(columns))
+        if isinstance(self.origin, CsvLayout):
+            yield from csv_blocks(self.origin, wanted)
+        elif isinstance(self.origin, Path):
+            with _refuse_damaged(self.origin), pq.ParquetFile(self.origin) as file:
+                for batch in file.iter_batches(rows, row_groups, wanted, use_threads=False):
+                    yield _without_views(pa.Table.from_batches([batch]))
+        else:
+            for start in range(0, self.origin.num_rows, rows):
+                yield _without_views(self.origin.select(wanted).slice(start, rows))
 
 
 def open_table(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -234,6 +234,23 @@ def symmetric_rows(pairs: Tensor, num_nodes: int, *, places: bool = True) -> tup
         ]
     )
     return indptr, columns, pair_of_slot
+
+
+def symmetric_rows_of_blocks(blocks: Callable[[], Iterable[Tensor]], num_nodes: int) -> tuple[Tensor, Tensor]:
+    """Compressed rows as of `symmetric_rows`, of (·, 2) pairs that come in blocks, and twice: 8 bytes per pair."""
+    built, count = _required(), 0
+    counts, one = torch.zeros(num_nodes, dtype=torch.int32), torch.ones(1, dtype=torch.int32)
+    for pairs in blocks():
+        counts.scatter_add_(0, pairs.reshape(-1), one.expand(pairs.numel()))
+        count += pairs.numel()
+    if count > _MOST_ENTRIES:
+        raise ValueError(f"{count // 2:,} pairs are too many for 32-bit places")
+    indptr, columns = torch.zeros(num_nodes + 1, dtype=torch.int32), torch.empty(count, dtype=torch.int32)
+    built.begin_rows(_at(counts), 1, num_nodes, _at(indptr))
+    for pairs in blocks():
+        whole = pairs.contiguous()
+        built.place_ends(_at(whole), 0, whole.shape[0], _at(counts), _at(columns), None)
+    return indptr, columns
 
 
 def breadth_first(indptr: Tensor, columns: Tensor) -> Tensor:

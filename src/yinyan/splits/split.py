@@ -22,7 +22,9 @@ __all__ = [
     "holdout_split",
     "known_pairs",
     "random_split",
+    "refuse_few",
     "released_split",
+    "split_by_roles",
     "temporal_split",
     "with_leaks_allowed",
     "with_validation",
@@ -163,7 +165,12 @@ def holdout_split(graph: Graph, *, seed: int, valid_share: float, valid_negative
         valid_negatives=valid_negatives,
         words="of which some are held out at random to choose the weights; no test",
     )
-    return replace(split, test_messages=np.arange(graph.num_edges, dtype=np.int64))
+    return _seeing_all(split)
+
+
+def _seeing_all(split: Split) -> Split:
+    """The split of a model that will be used: its final embeddings see every edge."""
+    return replace(split, test_messages=np.arange(split.graph.num_edges, dtype=np.int64))
 
 
 @renamed_keyword("validation_messages", "valid_as_messages")
@@ -216,7 +223,7 @@ def temporal_split(
     if (graph.times != graph.times).any():
         raise InputError("a temporal split needs a time for every edge (drop those without, or set one)")
     _check_shares(valid_share, test_share)
-    _refuse_few(graph.num_edges)
+    refuse_few(graph.num_edges)
     order, num_test = np.sort(graph.times)[::-1], max(1, round(test_share * graph.num_edges))
     first_test = order[num_test - 1]
     first_valid = order[min(len(order), num_test + max(1, round(valid_share * len(order)))) - 1]
@@ -272,7 +279,7 @@ def released_split(graph: Graph, *, seed: int, self_loops: Rows | None = None) -
     """
     if graph.directed:
         raise InputError("the released split is one of undirected edges (the paper's graphs are undirected)")
-    _refuse_few(graph.num_edges)
+    refuse_few(graph.num_edges)
     loops = np.empty(0, dtype=np.int64) if self_loops is None else self_loops
     both = np.concatenate([graph.edges, graph.edges[:, ::-1], np.stack([loops, loops], axis=1)])
     row = np.concatenate([np.tile(np.arange(graph.num_edges), 2), np.full(len(loops), -1)])
@@ -356,6 +363,17 @@ def given_split(
     )
 
 
+def split_by_roles(
+    graph: Graph, roles: NDArray[np.int8], *, protocol: str, seed: int, valid_negatives: int = 20_000
+) -> Split:
+    """A split from the role of each edge: 0 training, 1 validation, 2 test; protocol 'holdout' has no test."""
+    parts = Parts(*(graph.edges[roles == role] for role in range(3)))
+    split = _from_parts(
+        graph, parts, protocol=protocol, seed=seed, valid_negatives=valid_negatives, words="split before training"
+    )
+    return _seeing_all(split) if protocol == "holdout" else split
+
+
 def known_pairs(graph: Graph, target_edges: Pairs) -> KnownPairs:
     """The pairs that a sampler must avoid, given (m, 2) rows of edges it may know."""
     pairs = torch.as_tensor(target_edges, dtype=torch.long)
@@ -434,7 +452,8 @@ def _check_shares(valid_share: float, test_share: float) -> None:
         )
 
 
-def _refuse_few(count: int) -> None:
+def refuse_few(count: int) -> None:
+    """Refuse to divide fewer edges than can be held out."""
     if count < MINIMUM_EDGES:
         raise InputError(
             f"the graph has {counted(count, 'edge')} between different nodes; at least {MINIMUM_EDGES} are needed "
@@ -449,7 +468,7 @@ def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> P
         low, high = graph.edges.min(axis=1), graph.edges.max(axis=1)
         _, pair = np.unique(low * graph.num_nodes + high, return_inverse=True)
         count = int(pair.max()) + 1 if pair.size else 0
-    _refuse_few(count)
+    refuse_few(count)
     num_test = round(test_share * count)
     num_valid = max(1, round(valid_share * count))
     _check_shares(valid_share if num_test + num_valid < count else 1.0, test_share)
