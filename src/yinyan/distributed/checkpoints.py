@@ -13,7 +13,7 @@ from torch import Tensor
 
 from yinyan.distributed.group import Group
 from yinyan.errors import StoreError
-from yinyan.files import write_error
+from yinyan.files import write_error, write_text
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model
 from yinyan.training.adam import Adam
@@ -21,9 +21,10 @@ from yinyan.training.best_weights import BestWeights
 from yinyan.training.checkpoint import PLAIN
 from yinyan.training.loop import TrainingState
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "remove_checkpoints"]
 
 _NAME = "epoch-{:06d}"
+MARK = "run.json"  # by which a folder is known to hold the state of a run
 
 
 class Checkpoints:
@@ -58,6 +59,7 @@ class Checkpoints:
             try:
                 shutil.rmtree(target, ignore_errors=True)
                 partial.replace(target)
+                write_text(self._folder / MARK, json.dumps({"epoch": state.epoch, "processes": self._group.size}))
             except OSError as wrong:
                 error = write_error(target, wrong)
             for old in self._folder.glob("epoch-*"):
@@ -102,6 +104,12 @@ class Checkpoints:
     def _named(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         tensors["run"] = torch.tensor(list(self._run.encode()), dtype=torch.uint8)
         return {f"{self._prefix}{name}": value.detach().contiguous() for name, value in tensors.items()}
+
+
+def remove_checkpoints(folder: Path) -> None:
+    """Remove all checkpoints of a folder."""
+    for path in folder.glob("epoch-*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _tensors(model: Model, optimizer: Adam, state: TrainingState) -> dict[str, Tensor]:

@@ -68,10 +68,13 @@ class _Facts:
         return cast(Graph, cls(num_nodes, manifest.directed, manifest.num_left is not None, features))
 
 
-def fit_prepared(group: Group, job: Job, hooks: Hooks, lists: ListsOf | None = None) -> Fitted | None:
+def fit_prepared(
+    group: Group, job: Job, hooks: Hooks, lists: Callable[[Settings], ListsOf] | None = None
+) -> Fitted | None:
     """Train on a prepared folder with all processes; the first one returns the model, the others None.
 
-    `hooks` are of the first process; others report nothing.
+    `hooks` are of the first process; others report nothing. `lists` makes of the settings what probabilities are
+    calibrated on, as in `fit_model`.
     """
     started = time.perf_counter()
     manifest = _in_all(group, lambda: read_manifest(job.folder))
@@ -110,7 +113,7 @@ def fit_prepared(group: Group, job: Job, hooks: Hooks, lists: ListsOf | None = N
         seed=job.seed,
         calibration=job.calibration,
         hooks=hooks,
-        lists=lists,
+        lists=None if lists is None else lists(settings),
         reasons=suggestion.reasons,
         started=started,
     )

@@ -188,4 +188,5 @@ def _digest(path: Path) -> str:
 
 
 def _column(table: pa.Table, name: str, dtype: Any) -> NDArray[Any]:
-    return np.asarray(table[name], dtype=dtype)
+    """As an array of its own: Arrow's memory is not writable, which torch asks for."""
+    return np.require(table[name].to_numpy(), dtype, "W")
