@@ -73,9 +73,10 @@ def _begun(
 ) -> Job:
     """What is to be done; the first process checks the places to write to and holds the folder of checkpoints."""
     from yinyan.distributed.fit import Job
+    from yinyan.distributed.group import restarts
 
     state, what = common.state_of(out)
-    restarted = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    restarted = restarts() > 0
     error = None
     if group.is_first:
         try:

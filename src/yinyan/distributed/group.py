@@ -16,7 +16,7 @@ from torch import Tensor
 from yinyan.errors import InputError, SettingsError, TrainingError
 from yinyan.model.tensors import pick_device
 
-__all__ = ["TIMEOUT", "Group", "is_launched"]
+__all__ = ["TIMEOUT", "Group", "is_launched", "restarts"]
 
 TIMEOUT = "YINYAN_RANK_TIMEOUT"  # environment variable: seconds that a process waits for the others
 _SECONDS = 600.0
@@ -25,6 +25,11 @@ _SECONDS = 600.0
 def is_launched() -> bool:
     """Whether this process is one of several that torchrun started."""
     return "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def restarts() -> int:
+    """How often torchrun has restarted the processes."""
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 class Group:
@@ -41,7 +46,10 @@ class Group:
         if is_launched():
             self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
             with self._waiting("the start"):
-                dist.init_process_group(backend, timeout=timeout)
+                store, *_ = next(iter(dist.rendezvous("env://", timeout=timeout)))
+                # torchrun may keep the store of a group that it restarts, with the addresses of its dead processes
+                store = dist.PrefixStore(f"restart {restarts()}", store)
+                dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.size, timeout=timeout)
         else:
             dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, timeout=timeout)
 
