@@ -35,7 +35,7 @@ from yinyan.training.loop import TrainingState, build_optimizer, run
 from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = ["Job", "fit_prepared"]
+__all__ = ["Job", "facts_of", "fit_prepared"]
 
 _Found = TypeVar("_Found")
 
@@ -61,11 +61,11 @@ class _Facts:
     is_bipartite: bool
     features: np.ndarray[Any, np.dtype[np.float32]] | None  # without rows
 
-    @classmethod
-    def of(cls, manifest: Manifest, num_nodes: int) -> Graph:
-        """Of the graph of a folder, with another number of nodes."""
-        features = np.empty((0, manifest.num_features), np.float32) if manifest.num_features else None
-        return cast(Graph, cls(num_nodes, manifest.directed, manifest.num_left is not None, features))
+
+def facts_of(manifest: Manifest, num_nodes: int) -> Graph:
+    """In the place of the graph of a folder, with another number of nodes, where only sizes are looked at."""
+    features = np.empty((0, manifest.num_features), np.float32) if manifest.num_features else None
+    return cast(Graph, _Facts(num_nodes, manifest.directed, manifest.num_left is not None, features))
 
 
 def fit_prepared(
@@ -91,11 +91,11 @@ def fit_prepared(
     part = _in_all(group, lambda: read_part(manifest, parts))
     nodes = Nodes(group, manifest, part.left)
     num_targets = int(group.summed(torch.tensor(len(target_edges(nodes, part, "train")), device=group.device)))
-    suggestion = suggest(_Facts.of(manifest, nodes.count), num_targets, dict(job.overrides))
+    suggestion = suggest(facts_of(manifest, nodes.count), num_targets, dict(job.overrides))
     settings = suggestion.settings.updated(job.overrides)
     refuse_unsupported(settings)
     _describe(group, manifest, settings, num_targets, hooks)
-    model = sharded_model(settings, _Facts.of(manifest, 1), nodes, job.seed)
+    model = sharded_model(settings, facts_of(manifest, 1), nodes, job.seed)
     course = SharedCourse(model, nodes, part, settings.training, job.seed)
     start_sharded(model, settings, course.messages, job.seed)
     state = _trained(group, job, model, course, settings, manifest, hooks)
@@ -143,7 +143,7 @@ def _describe(group: Group, manifest: Manifest, settings: Settings, num_targets:
         f"processes: {group.size} {where}, {counted(manifest.num_parts, 'part')}, about "
         f"{manifest.num_nodes // group.size:,} nodes each"
     )
-    hooks.tell(f"model: {model_in_words(settings, _Facts.of(manifest, manifest.num_nodes))}")
+    hooks.tell(f"model: {model_in_words(settings, facts_of(manifest, manifest.num_nodes))}")
     hooks.tell(f"training: {training_in_words(settings, num_targets)}")
 
 

@@ -33,11 +33,13 @@ __all__ = [
     "batch_size_of",
     "build_optimizer",
     "gradients",
+    "one_step",
     "run",
     "settle",
     "train",
     "validate",
     "validated",
+    "whole_course",
 ]
 
 Scores = NDArray[np.float32]
@@ -94,8 +96,8 @@ class Course:
         raise NotImplementedError
 
 
-class _Course(Course):
-    """The course of one process that holds all data."""
+class _WholeCourse(Course):
+    """What `whole_course` gives."""
 
     def __init__(self, model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> None:
         self._model, self._data, self._settings, self._streams = model, data, settings, streams
@@ -119,6 +121,11 @@ class _Course(Course):
         return validate(self._model, self._data, record, self._settings, self._streams)
 
 
+def whole_course(model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> Course:
+    """The course of one process that holds all data."""
+    return _WholeCourse(model, data, settings, streams)
+
+
 def train(
     model: Model,
     data: TrainingData,
@@ -137,7 +144,7 @@ def train(
     it returns with the same model, optimiser and streams.
     """
     return run(
-        *(model, _Course(model, data, settings, streams), settings),
+        *(model, whole_course(model, data, settings, streams), settings),
         state=state or TrainingState(),
         optimizer=optimizer or build_optimizer(model, settings),
         start_counts=start_counts,
@@ -169,7 +176,7 @@ def run(
         while state.position < course.length:
             done = state.epoch * steps_per_epoch + state.position // course.stride
             rate = learning_rate(settings, done, total_steps)
-            loss, count = _step(course, state, settings, optimizer, rate)
+            loss, count = one_step(course, state, settings, optimizer, rate)
             _average(state, model, settings, done)
             state.loss_sum += loss * count
             state.position = min(course.length, state.position + course.stride)
@@ -228,7 +235,7 @@ def _has_converged(state: TrainingState, settings: TrainingSettings) -> bool:
     return settings.min_gain == 0 or state.epoch <= _NEARLY_DONE * settings.epochs
 
 
-def _step(
+def one_step(
     course: Course, state: TrainingState, settings: TrainingSettings, optimizer: Adam, rate: float
 ) -> tuple[float, int]:
     """The gradients of a step, and an update by them; whatever gets no gradient stays as it is.
