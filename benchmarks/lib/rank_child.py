@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-
 from resident import fresh_peak, peak
+
 from yinyan.distributed.course import SharedCourse
+from yinyan.distributed.fit import facts_of
 from yinyan.distributed.group import Group
 from yinyan.distributed.model import sharded_model, start_sharded
 from yinyan.distributed.prepared import read_manifest, read_part
 from yinyan.distributed.shard import Nodes
-from yinyan.distributed.fit import facts_of
 from yinyan.distributed.whole import whole_split
 from yinyan.model.fitted import build_model
 from yinyan.native.allocation import held_memory

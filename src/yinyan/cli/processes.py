@@ -44,7 +44,9 @@ def fit_folder(folder: Path, out: Path, calibration: str, run: Run, *, unsupport
 
     given = [flag for flag, is_set in unsupported.items() if is_set]
     if given:
-        raise InputError(f"{given[0]} is for tables: leave it out for a prepared folder (a checkpoint is kept per epoch)")
+        raise InputError(
+            f"{given[0]} is for tables: leave it out for a prepared folder (a checkpoint is kept per epoch)"
+        )
     group = Group(run.device)
     progress = show_progress(quiet=run.quiet or not group.is_first)
     model = common.predictor(run, calibration)

@@ -41,7 +41,7 @@ class Checkpoints:
 
     def save(self, model: Model, optimizer: Adam, state: TrainingState) -> None:
         """Write the state; the checkpoint before is removed."""
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.state_dict_saver import save
 
         target = self._folder / _NAME.format(state.epoch)
         partial = target.with_suffix(".partial")
@@ -51,7 +51,7 @@ class Checkpoints:
         self._group.barrier()
         error = None
         try:
-            dcp.save(content, checkpoint_id=partial, no_dist=self._group.size == 1)
+            save(content, checkpoint_id=partial, no_dist=self._group.size == 1)
         except Exception as wrong:  # dcp wraps errors of any process
             error = StoreError(f"cannot write the checkpoint '{partial}': {_first_line(wrong)} (free some disk space)")
         self._group.raise_if_any(error)
@@ -69,20 +69,21 @@ class Checkpoints:
 
     def load(self, model: Model, optimizer: Adam) -> TrainingState | None:
         """Put a run back where it stood; None where nothing was saved. Refuses the checkpoint of another run."""
-        import torch.distributed.checkpoint as dcp
+        from torch.distributed.checkpoint.filesystem import FileSystemReader
+        from torch.distributed.checkpoint.state_dict_loader import load
 
         whole = sorted(path.name for path in self._folder.glob("epoch-*") if not path.suffix)
         name = self._group.texts(whole[-1] if whole else "")[0]  # as the first process sees the folder
         if not name:
             return None
-        reader = dcp.FileSystemReader(self._folder / name)
+        reader = FileSystemReader(self._folder / name)
         error, tensors = None, {}
         try:
             found = reader.read_metadata().state_dict_metadata
             for key, kind in found.items():
                 if key.startswith(self._prefix):
                     tensors[key] = torch.empty(kind.size, dtype=kind.properties.dtype)  # type: ignore[union-attr]
-            dcp.load(tensors, storage_reader=reader, no_dist=True)
+            load(tensors, storage_reader=reader, no_dist=True)
         except Exception as wrong:
             error = StoreError(
                 f"cannot read the checkpoint '{self._folder / name}': {_first_line(wrong)} (start without --resume)"

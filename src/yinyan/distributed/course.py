@@ -69,9 +69,7 @@ class SharedCourse(Course):
 
     def _on_pairs(self, y: Tensor, targets: Targets, count: int, seed: int) -> float:
         """Each edge against negatives of its own."""
-        negatives = draw_negatives(
-            self._nodes, self._known, targets, self._settings, named_seed(seed, "negatives")
-        )
+        negatives = draw_negatives(self._nodes, self._known, targets, self._settings, named_seed(seed, "negatives"))
         exchange = RowExchange(self._group, self._nodes.starts, torch.cat([targets.pairs, negatives.view(-1, 2)]))
         rows = exchange.fetched(y, self._model.decoder.size)
         number = targets.numbers

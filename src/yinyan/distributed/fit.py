@@ -17,7 +17,7 @@ from yinyan.distributed.checkpoints import Checkpoints
 from yinyan.distributed.course import SharedCourse
 from yinyan.distributed.group import Group
 from yinyan.distributed.model import refuse_unsupported, sharded_model, start_sharded
-from yinyan.distributed.prepared import Manifest, Part, read_manifest, read_part
+from yinyan.distributed.prepared import Manifest, read_manifest, read_part
 from yinyan.distributed.shard import Nodes, target_edges
 from yinyan.distributed.whole import whole_split
 from yinyan.errors import InputError
@@ -35,7 +35,7 @@ from yinyan.training.loop import TrainingState, build_optimizer, run
 from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = ["Job", "facts_of", "fit_prepared"]
+__all__ = ["Job", "facts_of", "fit_prepared", "whole_model"]
 
 _Found = TypeVar("_Found")
 
@@ -106,7 +106,7 @@ def fit_prepared(
     negatives = course.validation.negatives.cpu().numpy()
     del course, part, nodes
     split, order = whole_split(manifest, negatives, job.seed)
-    whole = _whole_model(model, settings, split.graph, rows, order)
+    whole = whole_model(model, settings, split.graph, rows, order)
     data = [training_data(split.graph, split, group.device)]
     return finished_model(
         *(whole, split, settings, state, data),
@@ -189,7 +189,9 @@ def _trained(
     )
 
 
-def _whole_model(model: Model, settings: Settings, graph: Graph, rows: Tensor | None, order: np.ndarray[Any, Any]) -> Model:
+def whole_model(
+    model: Model, settings: Settings, graph: Graph, rows: Tensor | None, order: np.ndarray[Any, Any]
+) -> Model:
     """The model with the rows of all processes, in the order of the graph."""
     whole = empty_model(settings, graph)
     weights = dict(model.state_dict())

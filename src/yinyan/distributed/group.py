@@ -12,6 +12,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.rendezvous import rendezvous
 
 from yinyan.errors import InputError, SettingsError, TrainingError
 from yinyan.model.tensors import pick_device
@@ -46,12 +47,13 @@ class Group:
         if is_launched():
             self.rank, self.size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
             with self._waiting("the start"):
-                store, *_ = next(iter(dist.rendezvous("env://", timeout=timeout)))
+                store, *_ = next(iter(rendezvous("env://", timeout=timeout)))
                 # torchrun may keep the store of a group that it restarts, with the addresses of its dead processes
-                store = dist.PrefixStore(f"restart {restarts()}", store)
+                store = dist.PrefixStore(f"restart {restarts()}", store)  # type: ignore[attr-defined]
                 dist.init_process_group(backend, store=store, rank=self.rank, world_size=self.size, timeout=timeout)
         else:
-            dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1, timeout=timeout)
+            store = dist.HashStore()  # type: ignore[attr-defined]
+            dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=timeout)
 
     @property
     def is_first(self) -> bool:

@@ -15,9 +15,7 @@ __all__ = ["draw_negatives", "draw_validation_negatives"]
 _ROUNDS = 24
 
 
-def draw_negatives(
-    nodes: Nodes, known: EdgeSet, targets: Targets, settings: TrainingSettings, seed: int
-) -> Tensor:
+def draw_negatives(nodes: Nodes, known: EdgeSet, targets: Targets, settings: TrainingSettings, seed: int) -> Tensor:
     """(t, N, 2) pairs that are no known edges; on a directed graph the last of several is the reversed target, if that
     is none."""
     count = settings.loss_negatives

@@ -174,7 +174,8 @@ def _table(manifest: Manifest, kind: str, part: int) -> pa.Table:
     if listed.get("rows") != table.num_rows or listed.get("sha256") != digest:
         raise InputError(
             f"'{path}' is not the file of the manifest: {table.num_rows:,} rows and digest {digest[:12]}, expected "
-            f"{listed.get('rows', 0):,} and {str(listed.get('sha256'))[:12]}; it is damaged or of another graph ({cure})"
+            f"{listed.get('rows', 0):,} and {str(listed.get('sha256'))[:12]}: it is damaged, or of another graph "
+            f"({cure})"
         )
     return table
 

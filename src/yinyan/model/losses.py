@@ -8,7 +8,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["LOSSES", "SHARPNESS", "Loss", "hardest", "hinge_auc", "infonce", "log_rank", "paper", "squared", "squared_auc"]
+__all__ = [
+    "LOSSES",
+    "SHARPNESS",
+    "Loss",
+    "hardest",
+    "hinge_auc",
+    "infonce",
+    "log_rank",
+    "paper",
+    "squared",
+    "squared_auc",
+]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 

@@ -85,7 +85,8 @@ def _mean(x: Tensor, halo: Halo | None) -> Tensor:
     if halo is None:
         return x.mean()
     total, count = halo.summed(torch.stack([x.sum(), x.new_tensor(float(x.numel()))]))
-    return total / count
+    mean: Tensor = total / count
+    return mean
 
 
 def _orthonormal(x: Tensor, halo: Halo | None) -> Tensor:
