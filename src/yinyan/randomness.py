@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import hashlib
+import math
 
 import torch
 from torch import Tensor
 
 from yinyan.native import graph_kernels
 
-__all__ = ["Streams", "drawn_seed", "dropout", "hashed", "named_seed", "shifted", "uniform_nodes"]
+__all__ = [
+    "RowDraws",
+    "Streams",
+    "drawn_seed",
+    "dropout",
+    "hashed",
+    "hashed_at",
+    "named_seed",
+    "normals_at",
+    "shifted",
+    "uniform_nodes",
+    "uniforms_at",
+]
 
 
 def named_seed(seed: int, use: str) -> int:
@@ -64,10 +77,27 @@ def drawn_seed(generator: torch.Generator) -> int:
 
 def hashed(seed: int, count: int, device: torch.device, *, first: int = 0) -> Tensor:
     """(count,) 64 random bits each, of the seed and the place alone, from place `first` on (splitmix64)."""
-    z = seed + torch.arange(first + 1, first + count + 1, device=device) * _signed(0x9E3779B97F4A7C15)  # integers wrap
+    return hashed_at(seed, torch.arange(first, first + count, device=device))
+
+
+def hashed_at(seed: int, places: Tensor) -> Tensor:
+    """The same for any places."""
+    z = seed + (places + 1) * _signed(0x9E3779B97F4A7C15)  # integers wrap
     z = (z ^ shifted(z, 30)) * _signed(0xBF58476D1CE4E5B9)
     z = (z ^ shifted(z, 27)) * _signed(0x94D049BB133111EB)
     return z ^ shifted(z, 31)
+
+
+def uniforms_at(seed: int, places: Tensor, count: int) -> Tensor:
+    """Integers from 0 to count - 1 of the seed and the places alone; the chance of each is off by 2^-31 at most."""
+    return torch.bitwise_right_shift(shifted(hashed_at(seed, places), 33) * count, 31)
+
+
+def normals_at(seed: int, rows: Tensor, size: int) -> Tensor:
+    """(·, size) normal numbers of the seed and the rows alone (Box and Muller)."""
+    places = 2 * (rows[:, None] * size + torch.arange(size, device=rows.device))
+    first, second = (shifted(hashed_at(seed, places + part), 11).double().add_(0.5).div_(2**53) for part in (0, 1))
+    return first.log_().mul_(-2).sqrt_().mul_(second.mul_(2 * torch.pi).cos_()).float()
 
 
 def shifted(x: Tensor, places: int) -> Tensor:
@@ -80,6 +110,29 @@ def _signed(x: int) -> int:
     return x - 2**64 if x >= 2**63 else x
 
 
+class RowDraws(torch.Generator):
+    """Draws that follow from a seed and the numbers of rows alone, whoever holds the rows and in whatever order.
+
+    Each draw is another one, so that processes have to draw as often as each other.
+    """
+
+    def __new__(cls, seed: int, numbers: Tensor) -> RowDraws:
+        """`numbers` (...) are of the first dimensions of what is drawn for."""
+        return super().__new__(cls)
+
+    def __init__(self, seed: int, numbers: Tensor) -> None:
+        self._seed, self._numbers, self._draws = seed, numbers, 0
+
+    def bytes_like(self, x: Tensor) -> Tensor:
+        """A random byte for each entry of x."""
+        self._draws += 1
+        width = math.prod(x.shape[self._numbers.ndim :])
+        words = -(-width // 8)
+        places = self._numbers[..., None] * words + torch.arange(words, device=x.device)
+        drawn = hashed_at(named_seed(self._seed, f"draw {self._draws}"), places).view(torch.uint8)
+        return drawn[..., :width].reshape(x.shape).contiguous()
+
+
 def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor:
     """Inverted dropout from a named generator; none without one, so no mode can be forgotten.
 
@@ -89,6 +142,8 @@ def dropout(x: Tensor, rate: float, generator: torch.Generator | None) -> Tensor
     dropped = round(rate * 256)
     if generator is None or dropped == 0:
         return x
+    if isinstance(generator, RowDraws):
+        return _Dropped.apply(x, generator.bytes_like(x), dropped)  # type: ignore[no-any-return]
     words = torch.empty((x.numel() + 7) // 8, dtype=torch.int64, device=generator.device)
     words.random_(-(2**63), None, generator=generator)
     chances = words.view(torch.uint8)[: x.numel()].view(x.shape).to(x.device)

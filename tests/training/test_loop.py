@@ -25,7 +25,7 @@ from yinyan.sampling import KnownPairs
 from yinyan.settings import DecoderSettings, EncoderSettings, TrainingSettings
 from yinyan.splits import random_split
 from yinyan.training.data import TrainingData, draw_loss_negatives, training_data
-from yinyan.training.loop import TrainingState, build_optimizer, learning_rate, selection_score, settle, train
+from yinyan.training.loop import TrainingState, build_optimizer, learning_rate, selection_score, settle, train, validate
 
 CPU = torch.device("cpu")
 NODES = 60
@@ -434,14 +434,14 @@ class TestBest:
         state = train(model, data, chosen, streams, on_step=lambda now: now.epoch < 4)
         assert not state.finished and len(state.history) == 4
         live = weights(model)
-        settle(model, data, chosen, streams, state)
+        settle(model, lambda record: validate(model, data, record, chosen, streams), chosen, state)
         wanted = state.best_weights.tensors() if keep == "best" else {**live, **state.average}
         assert state.finished and same(weights(model), wanted)
 
     def test_a_run_that_was_never_validated_can_be_ended_too(self, data: TrainingData) -> None:
         model, chosen, streams = build(), settings(), Streams(5, CPU)
         state = train(model, data, chosen, streams, on_step=lambda now: False)
-        settle(model, data, chosen, streams, state)
+        settle(model, lambda record: validate(model, data, record, chosen, streams), chosen, state)
         assert (state.best_epoch, len(state.history), state.best_score) == (0, 1, state.history[0].score)
 
     def test_no_patience_never_stops(self, data: TrainingData) -> None:

@@ -49,7 +49,7 @@ def test_a_resumed_run_goes_on_counting() -> None:
 
 def test_a_fit_whose_loss_rises_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     rising = itertools.count(1)
-    monkeypatch.setattr(loop, "_step", lambda *given: float(next(rising)))
+    monkeypatch.setattr(loop, "one_step", lambda *given: (float(next(rising)), 1))
     said: list[str] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # nothing is learned, so that it is no better than chance

@@ -11,7 +11,18 @@ from typing import Annotated, Any, TextIO
 import typer
 
 from yinyan import __version__
-from yinyan.cli import check, common, flags, index_commands, log_commands, preparing, research, serve, settings_list
+from yinyan.cli import (
+    check,
+    common,
+    flags,
+    index_commands,
+    log_commands,
+    preparing,
+    processes,
+    research,
+    serve,
+    settings_list,
+)
 from yinyan.cli.flags import Run, with_run, with_table
 from yinyan.errors import ConditionError, InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
@@ -46,9 +57,13 @@ def fit(
     run: Run,
     table: TableOptions,
 ) -> None:
-    """Train a model on a table of edges and save it."""
+    """Train a model on a table of edges, or on a prepared folder, and save it."""
     if finish and not run.resume:
         raise InputError("--finish saves what a stopped run has reached: add --resume")
+    if processes.asked_for(edges):
+        refused = {"--keep-best": keep_best, "--finish": finish, "an option of tables": table != TableOptions()}
+        processes.fit_folder(edges, out, calibration, run, unsupported=refused)
+        return
     common.check_outputs(out, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run, calibration)

@@ -47,6 +47,7 @@ __all__ = [
     "load",
     "names",
     "none_found",
+    "note_quality",
     "predictor",
     "print_fit",
     "print_json",
@@ -57,6 +58,7 @@ __all__ = [
     "run_fit",
     "show_graph",
     "show_links",
+    "state_of",
     "task",
 ]
 
@@ -79,7 +81,7 @@ def check_outputs(model: Path | None, report: Path | None) -> None:
 
     if model is not None:
         check_target(model)
-        folder, what = _state_of(model)
+        folder, what = state_of(model)
         if folder.parent.is_dir():
             with Checkpoints.lock(folder, what):  # held by another fit: refused before the tables are read
                 pass
@@ -146,9 +148,9 @@ def run_fit(
 
     `finish` saves what a stopped run has reached.
     """
-    from yinyan.model.quality import WEAK, weakness
+    from yinyan.model.quality import WEAK
 
-    folder, what = _state_of(out)
+    folder, what = state_of(out)
     offer = ", or save the best so far with --resume --finish"
     checkpoints = Checkpoints(folder, resume=resume, say=progress.note, what=what, or_else=offer)
     with checkpoints, interruptible(progress.note) as should_stop:
@@ -162,9 +164,16 @@ def run_fit(
             finally:
                 progress.finish()
             model.save(out)
-    if (wrong := weakness(model.fitted_.metrics)) is not None:
+    note_quality(model.fitted_, progress)
+
+
+def note_quality(fitted: Fitted, progress: Progress) -> None:
+    """Say so where a model is hardly better than chance, or depends on the sampled negatives."""
+    from yinyan.model.quality import weakness
+
+    if (wrong := weakness(fitted.metrics)) is not None:
         progress.note(f"warning: {wrong}")
-    spread = model.fitted_.metrics.get("score_spread")
+    spread = fitted.metrics.get("score_spread")
     if spread is not None:
         progress.note(
             f"scores vary by {spread:.1%} of their spread with the sampled negatives "
@@ -172,7 +181,7 @@ def run_fit(
         )
 
 
-def _state_of(out: Path) -> tuple[Path, str]:
+def state_of(out: Path) -> tuple[Path, str]:
     """The folder for the state of a fit, and what the fit makes, in words."""
     place = out if out.name else out.resolve()  # '.' has no name to put a folder beside
     return place.with_name(f"{place.name}.checkpoint"), f"the model directory '{out}'"

@@ -42,7 +42,7 @@ class _Descent(torch.autograd.Function):
         spare: list[Tensor] = []
         ctx.sums = [layer.sums(kept[0])]
         for t in range(num_steps):
-            y, out = kept[-1], spare.pop() if spare else torch.empty_like(f)
+            y, out = kept[-1], spare.pop() if spare else layer.buffer(f)
             ctx.sums.append(layer.forward(y, f, out, ctx.sums[-1], ahead=t < num_steps - 1))
             if len(kept) > 1 and (recompute or not learned):
                 spare.append(kept.pop())  # of the steps between only the last two are held
@@ -62,7 +62,7 @@ class _Descent(torch.autograd.Function):
         spare: list[Tensor] = []
         sums = layer.sums(g)
         for t in reversed(range(ctx.num_steps)):
-            out = spare.pop() if spare else torch.empty_like(g)
+            out = spare.pop() if spare else layer.buffer(g)
             y = None
             if saved:
                 y = _run(layer, saved[1], saved[0], t) if ctx.recompute else saved[1 + t]
@@ -83,7 +83,7 @@ class _Descent(torch.autograd.Function):
 
 def _run(layer: Layer, y: Tensor, f: Tensor, num_steps: int) -> Tensor:
     """Y after some steps, again."""
-    buffers, sums = [torch.empty_like(y) for _ in range(min(num_steps, 2))], layer.sums(y) if num_steps else None
+    buffers, sums = [layer.buffer(y) for _ in range(min(num_steps, 2))], layer.sums(y) if num_steps else None
     for t in range(num_steps):
         sums = layer.forward(y, f, buffers[t % 2], sums, ahead=True)
         y = buffers[t % 2]
@@ -105,7 +105,7 @@ class _NormalisedDescent(torch.autograd.Function):
     @staticmethod
     def forward(ctx, f, weight, bias, columns, layer, num_steps, eps):  # type: ignore[no-untyped-def]
         y = f = f.contiguous()
-        spare, sums = [torch.empty_like(f) for _ in range(min(num_steps, 2))], layer.sums(y)
+        spare, sums = [layer.buffer(f) for _ in range(min(num_steps, 2))], layer.sums(y)
         for t in range(num_steps):
             sums = layer.forward(y, f, spare[t % 2], sums, ahead=t < num_steps - 1)
             y = spare[t % 2]

@@ -8,6 +8,7 @@ K negative graphs, D and D⁻ degrees, λ0 anchoring, λ attraction, λ_k repuls
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -58,6 +59,7 @@ class EnergyTerms:
     attraction: float  # λ
     repulsion: Tensor  # (len(negatives),): λ_k
     margin: float | None  # γ, or None for no bound: then Softplus(Q) is replaced by its slope-one part, -tr
+    summed: Callable[[Tensor], Tensor] | None = None  # over the processes that hold rows of Y, if they are several
 
 
 def energy(y: Tensor, f: Tensor, terms: EnergyTerms) -> Tensor:
@@ -67,7 +69,7 @@ def energy(y: Tensor, f: Tensor, terms: EnergyTerms) -> Tensor:
         spread = graph.trace(y)
         bounded = -spread if terms.margin is None else F.softplus(terms.margin * terms.num_links - spread)
         total = total + weight * bounded / len(terms.negatives)
-    return total
+    return total if terms.summed is None else terms.summed(total)
 
 
 def _distance(y: Tensor, f: Tensor, anchor: Tensor) -> Tensor:

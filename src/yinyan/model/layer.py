@@ -28,6 +28,7 @@ class Layer:
         self.base = base.contiguous()  # (n, 1): C2, a constant
         self.factors = factors  # (K,): c_k, perhaps learned, the edges' positive, the negatives' negative
         self.graphs = graphs  # S_k
+        self.halo = next((g.halo for g in graphs if isinstance(g, SymmetricOperator)), None)
         each = list(zip(graphs, factors.tolist(), strict=True))
         self.matrices = [Csr(g.indptr, g.columns, g.values, c) for g, c in each if isinstance(g, SymmetricOperator)]
         low_rank = [(g, c) for g, c in each if isinstance(g, LowRankOperator)]
@@ -56,11 +57,20 @@ class Layer:
         """(r, d) Uᵀ x of the low-rank graphs, if there are any: every row of a layer needs them."""
         if self.left is None:
             return None
-        return (
-            project(x, self.left)
-            if suits(x) and self.left.dtype == torch.float32
-            else self.left.T @ x.to(self.left.dtype)
-        )
+        by_kernel = suits(x) and self.left.dtype == torch.float32
+        return self._summed(project(x, self.left) if by_kernel else self.left.T @ x.to(self.left.dtype))
+
+    def _summed(self, sums: Tensor | None) -> Tensor | None:
+        """Sums over the rows of all processes, given those of this one."""
+        return sums if sums is None or self.halo is None else self.halo.summed(sums)
+
+    def _extended(self, x: Tensor) -> Tensor:
+        """Rows with those of other processes behind them that the matrices need."""
+        return x if self.halo is None else self.halo.extended(x)
+
+    def buffer(self, like: Tensor) -> Tensor:
+        """An empty tensor for rows of a layer."""
+        return torch.empty_like(like) if self.halo is None else self.halo.buffer(like)
 
     def turned(self, sums: Tensor | None) -> tuple[Tensor, Tensor] | None:
         """The low-rank graphs' share of a layer as one U V: U with the c_k, V = C (Uᵀ x)."""
@@ -77,7 +87,7 @@ class Layer:
         """
         next_left, low_rank = self.left if ahead else None, self.turned(sums)
         beside = Beside(self.diagonal, self.base, f, low_rank=low_rank, next_left=next_left, first_row=first_row)
-        return layer_pass(y, out, self.matrices, beside)[1]
+        return self._summed(layer_pass(self._extended(y), out, self.matrices, beside)[1])
 
     def backward(
         self,
@@ -98,7 +108,8 @@ class Layer:
             self.diagonal, self.base, None, to_f, gathering, other=y, low_rank=self.turned(sums), row_dots=along,
             next_left=None if gathering == "join" else self.left,
         )  # fmt: skip
-        dots, ahead = layer_pass(g, out, self.matrices, beside)
+        dots, ahead = layer_pass(self._extended(g), out, self.matrices, beside)
+        ahead = self._summed(ahead)
         if along is None:
             return ahead, None, None
         sparse, place, found = iter(dots.unbind()), 0, []
@@ -106,7 +117,8 @@ class Layer:
             if isinstance(graph, LowRankOperator) and sums is not None and y_sums is not None:
                 part = slice(place, place + graph.core.shape[0])
                 place = part.stop
-                inner = (graph.diagonal * along).sum() + (y_sums[part] * (graph.core @ sums[part])).sum()
+                inner = (y_sums[part] * (graph.core @ sums[part])).sum()
+                inner = (graph.diagonal * along).sum() + (inner if self.halo is None else self.halo.share(inner))
                 found.append(inner.to(dots.dtype))
             else:
                 found.append(next(sparse))
@@ -116,7 +128,7 @@ class Layer:
         """The gradient of f = Y(0), given that of Y(T), whose memory is reused; for constant coefficients."""
         if not num_steps:
             return g
-        to_f, out = torch.empty_like(g, dtype=self.base.dtype), torch.empty_like(g)
+        to_f, out = torch.empty_like(g, dtype=self.base.dtype), self.buffer(g)
         sums = self.sums(g)
         for t in reversed(range(num_steps)):
             gathering: Gathering = "join" if t == 0 else "store" if t == num_steps - 1 else "add"

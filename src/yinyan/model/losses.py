@@ -8,11 +8,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["LOSSES", "Loss", "hardest", "hinge_auc", "infonce", "log_rank", "paper", "squared", "squared_auc"]
+__all__ = [
+    "LOSSES",
+    "SHARPNESS",
+    "Loss",
+    "hardest",
+    "hinge_auc",
+    "infonce",
+    "log_rank",
+    "paper",
+    "squared",
+    "squared_auc",
+]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
-_SHARPNESS = 0.5  # of `hardest`: 0 would be the paper's mean, much more the maximum
+SHARPNESS = 0.5  # of `hardest`: 0 would be the paper's mean, much more the maximum
 
 
 def paper(positives: Tensor, negatives: Tensor) -> Tensor:
@@ -51,7 +62,7 @@ def hardest(positives: Tensor, negatives: Tensor) -> Tensor:
 
     Weights by the model's own scores follow Sun et al. (RotatE, ICLR 2019), there per positive.
     """
-    share = torch.softmax(_SHARPNESS * negatives.detach().flatten(), dim=0).view_as(negatives)
+    share = torch.softmax(SHARPNESS * negatives.detach().flatten(), dim=0).view_as(negatives)
     return F.softplus(-positives).mean() + (share * F.softplus(negatives)).sum()
 
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from yinyan.model.energy import EnergyTerms, Laplacian
-from yinyan.model.expected_negatives import expected_adjacency, expected_degrees, expected_rates
-from yinyan.model.operators import EdgeStructure, SymmetricOperator, inverse_or_zero, on_device
+from yinyan.model.expected_negatives import Population, expected_adjacency, expected_degrees, expected_rates
+from yinyan.model.operators import EdgeStructure, Halo, SymmetricOperator, inverse_or_zero, on_device
 from yinyan.sampling import KnownPairs, draw_block_pairs, draw_pairs
 from yinyan.settings import EncoderSettings
 
@@ -56,12 +56,35 @@ class MessageGraph:
         """(·, 2) pairs that `hidden` (m,) does not mark."""
         return self.pairs if hidden is None else self.pairs[~hidden]
 
+    @property
+    def halo(self) -> Halo | None:
+        """The rows that other processes hold, if this graph is a part of one."""
+        return None
+
+    @property
+    def numbers(self) -> Tensor | None:
+        """(n,) the numbers of the rows in the whole graph; None if they are 0, 1, ..."""
+        return None
+
+    def population(self) -> Population:
+        """The nodes that negatives are drawn from."""
+        return Population.of_rows(self.num_nodes, self.known.num_left, self.pairs.device)
+
+    def num_visible(self, hidden: Tensor | None) -> int:
+        """How many links `hidden` (m,) does not mark."""
+        count = self.pairs.shape[0]
+        return count if hidden is None else int(count - hidden.count_nonzero())
+
+    def scaled(self, scale: Tensor, hidden: Tensor | None = None, *, plain: bool = False) -> SymmetricOperator:
+        """diag(scale) A diag(scale) over the visible links; if `plain` without their weights."""
+        weights = self.weights if self.weighted and not plain else None
+        return self.structure.scaled(weights, scale, hidden)
+
     def adjacency(self, hidden: Tensor | None = None, *, self_loops: bool = True) -> tuple[SymmetricOperator, Tensor]:
         """D^-1/2 A D^-1/2 over the visible links, and (n, 1) the weight of each node's self loop in it."""
-        weights = self.weights if self.weighted else None
         degrees = self._degrees(hidden) + float(self_loops)
         scale = inverse_or_zero(degrees)
-        return self.structure.scaled(weights, scale.sqrt(), hidden), (scale * float(self_loops))[:, None]
+        return self.scaled(scale.sqrt(), hidden), (scale * float(self_loops))[:, None]
 
     def _degrees(self, hidden: Tensor | None) -> Tensor:
         """(n,) D over the visible links."""
@@ -77,13 +100,12 @@ class MessageGraph:
         hidden: Tensor | None = None,
     ) -> EnergyTerms:
         """The energy over the links that `hidden` (m,) does not mark, with fresh negatives from `generator`."""
-        weights, count = self.weights if self.weighted else None, self.pairs.shape[0]
         plain = self._degrees(hidden)
         degrees = plain + 1 if settings.self_loops else plain
-        visible = count if hidden is None else int(count - hidden.count_nonzero())
+        visible = self.num_visible(hidden)
         links = Laplacian(
             (plain * inverse_or_zero(degrees))[:, None],  # a self loop cancels in D - A and stays in D
-            self.structure.scaled(weights, inverse_or_zero(degrees).sqrt(), hidden),
+            self.scaled(inverse_or_zero(degrees).sqrt(), hidden),
         )
         counts = None if self.weighted else plain
         negative_graphs, repelled = self._negatives(settings, repulsion, generator, hidden, visible, counts)
@@ -96,6 +118,7 @@ class MessageGraph:
             attraction=settings.attraction,
             repulsion=repulsion[: len(negative_graphs)],
             margin=settings.margin,
+            summed=None if self.halo is None else self.halo.summed,
         )
 
     def _negatives(
@@ -132,13 +155,13 @@ class MessageGraph:
 
     def _expected(self, settings: EncoderSettings, counts: Tensor) -> tuple[tuple[Laplacian, ...], Tensor]:
         """The mean negative graph, given (n,) how many visible links each node has."""
-        sides = self.known.num_left
-        rates = expected_rates(counts, settings.sampler, sides)
-        degrees = expected_degrees(rates, sides)
+        nodes = self.population()
+        rates = expected_rates(counts, settings.sampler, nodes)
+        degrees = expected_degrees(rates, nodes)
         share = 1.0 / settings.num_negatives
         scale = inverse_or_zero(degrees)
         # L̃⁻_k is normalised by the degrees of all K graphs, hence the share in both of its parts
-        mean = expected_adjacency(rates, (share * scale).sqrt(), sides)
+        mean = expected_adjacency(rates, (share * scale).sqrt(), nodes)
         return (Laplacian((share * degrees * scale)[:, None], mean),), degrees * settings.num_negatives
 
     def _sample(

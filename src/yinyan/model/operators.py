@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from yinyan.native import graph_kernels
 
 __all__ = [
     "EdgeStructure",
+    "Halo",
     "LowRankOperator",
     "Operator",
     "SparseMatrix",
@@ -25,6 +26,23 @@ __all__ = [
 
 
 _Movable = TypeVar("_Movable")
+
+
+class Halo(Protocol):
+    """Rows that other processes hold. An operator with a halo has the rows of one process; its columns are those rows
+    and, behind them, rows of the others that they are linked to."""
+
+    def extended(self, rows: Tensor) -> Tensor:
+        """(own + others, d) this process's (own, d) rows, with the rows of the others behind them."""
+
+    def summed(self, x: Tensor) -> Tensor:
+        """The sum of the x of all processes, the same on all of them."""
+
+    def share(self, x: Tensor) -> Tensor:
+        """What this process adds to a sum over the processes for an x that all of them hold."""
+
+    def buffer(self, like: Tensor) -> Tensor:
+        """An empty tensor of the same size, which is extended without a copy."""
 
 
 def inverse_or_zero(x: Tensor) -> Tensor:
@@ -79,49 +97,55 @@ class _SymmetricProduct(torch.autograd.Function):
     """S Y for a constant symmetric S, whose backward is the same product: no transpose is built."""
 
     @staticmethod
-    def forward(ctx, indptr, columns, values, y):  # type: ignore[no-untyped-def]
+    def forward(ctx, indptr, columns, values, y, halo):  # type: ignore[no-untyped-def]
         ctx.save_for_backward(indptr, columns, values)
-        return csr_product(indptr, columns, values, y)
+        ctx.halo = halo
+        return csr_product(indptr, columns, values, y if halo is None else halo.extended(y))
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
         indptr, columns, values = ctx.saved_tensors
-        return None, None, None, _SymmetricProduct.apply(indptr, columns, values, grad.contiguous())
+        return None, None, None, _SymmetricProduct.apply(indptr, columns, values, grad.contiguous(), ctx.halo), None
 
 
 @dataclass(frozen=True)
 class SymmetricOperator:
-    """A symmetric n × n matrix in CSR form."""
+    """A symmetric n × n matrix in CSR form, or with a `halo` some rows of it."""
 
     indptr: Tensor  # (n + 1,)
     columns: Tensor  # (nnz,)
     values: Tensor  # (nnz,)
+    halo: Halo | None = None
 
     def product(self, y: Tensor) -> Tensor:
-        """S Y, differentiable in Y."""
-        return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y)  # type: ignore[no-any-return]
+        """S Y, differentiable in Y; with a halo both are rows of this process."""
+        return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y, self.halo)  # type: ignore[no-any-return]
 
     def trace(self, y: Tensor) -> Tensor:
-        """tr(Yᵀ S Y)."""
+        """tr(Yᵀ S Y), or with a halo this process's share of it."""
         return row_dots(y, self.product(y)).sum()
 
 
 @dataclass(frozen=True)
 class LowRankOperator:
-    """diag(diagonal) + U C Uᵀ for U (n × r) and a symmetric core C: O(n r d) to apply."""
+    """diag(diagonal) + U C Uᵀ for U (n × r) and a symmetric core C: O(n r d) to apply; or with a `halo` some rows."""
 
     diagonal: Tensor  # (n,)
     factors: Tensor  # (n, r)
     core: Tensor  # (r, r)
+    halo: Halo | None = None
 
     def product(self, y: Tensor) -> Tensor:
-        """S Y, differentiable in Y."""
-        return self.diagonal[:, None] * y + self.factors @ (self.core @ (self.factors.T @ y))
+        """S Y, differentiable in Y (without a halo)."""
+        return self.diagonal[:, None] * y + self.factors @ (self.core @ self._all(self.factors.T @ y))
 
     def trace(self, y: Tensor) -> Tensor:
-        """tr(Yᵀ S Y), without an n × d intermediate."""
+        """tr(Yᵀ S Y), or with a halo this process's share of it, without an n × d intermediate."""
         sums = self.factors.T @ y
-        return (self.diagonal * row_dots(y, y)).sum() + (sums * (self.core @ sums)).sum()
+        return (self.diagonal * row_dots(y, y)).sum() + (sums * (self.core @ self._all(sums))).sum()
+
+    def _all(self, sums: Tensor) -> Tensor:
+        return sums if self.halo is None else self.halo.summed(sums)
 
 
 Operator = SymmetricOperator | LowRankOperator  # a constant symmetric n × n matrix

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import EdgeStructure, SymmetricOperator, csr_product, inverse_or_zero
 from yinyan.native import graph_kernels
-from yinyan.randomness import hashed
+from yinyan.randomness import hashed_at
 
 __all__ = ["DEGREE_OFFSET", "NUM_ESTIMATES", "GatedSketches", "SharedStructure", "Sketches"]
 
@@ -62,10 +62,11 @@ class Sketches:
 
     def _parts(self, messages: MessageGraph, hidden: Tensor | None) -> tuple[Tensor, SymmetricOperator, Tensor]:
         """Degrees, A and r."""
-        structure, dtype = messages.structure, messages.weights.dtype
-        degrees = structure.degrees(None, hidden).to(dtype)
-        links = structure.scaled(None, torch.ones_like(degrees), hidden)
-        return degrees, links, self.signs(messages.num_nodes, degrees.device).to(dtype)
+        degrees = messages.structure.degrees(None, hidden).to(messages.weights.dtype)
+        links = messages.scaled(torch.ones_like(degrees), hidden, plain=True)
+        numbers = messages.numbers
+        signs = self.signs(messages.num_nodes, degrees.device) if numbers is None else self.signs_of(numbers)
+        return degrees, links, signs.to(degrees.dtype)
 
     def signs(self, num_nodes: int, device: torch.device) -> Tensor:
         """(n, F) r; a node's signs follow from its row number, so that more nodes change none of them."""
@@ -76,14 +77,18 @@ class Sketches:
         have = self._signs.shape[0]
         if have < num_nodes:
             more = max(num_nodes, have + have // 4)  # nodes that come one by one find room
-            made = [self._made(first, min(first + _ROWS, more), device) for first in range(have, more, _ROWS)]
-            self._signs = torch.cat([self._signs, *made])
+            self._signs = torch.cat([self._signs, self.signs_of(torch.arange(have, more, device=device))])
         return self._signs[:num_nodes]
 
-    def _made(self, first: int, last: int, device: torch.device) -> Tensor:
+    def signs_of(self, numbers: Tensor) -> Tensor:
+        """(·, F) the signs of nodes by their row numbers in the whole graph."""
+        return torch.cat([self._made(some) for some in numbers.split(_ROWS)])
+
+    def _made(self, numbers: Tensor) -> Tensor:
         words, scale = -(-self.size // 64), 1 / math.sqrt(self.size)
-        bits = hashed(_SEED, (last - first) * words, device, first=first * words).view(last - first, words, 1)
-        ones = (bits >> torch.arange(64, device=device) & 1).flatten(1)[:, : self.size]
+        places = numbers[:, None] * words + torch.arange(words, device=numbers.device)
+        bits = hashed_at(_SEED, places)[:, :, None]
+        ones = (bits >> torch.arange(64, device=numbers.device) & 1).flatten(1)[:, : self.size]
         return ones.float().mul_(2 * scale).sub_(scale)
 
 

@@ -7,8 +7,9 @@ from torch import Tensor
 
 from yinyan.model.encoder import Encoder
 from yinyan.model.messages import MessageGraph
+from yinyan.model.operators import Halo
 
-__all__ = ["leading_eigenvectors", "start_spectrally"]
+__all__ = ["leading_eigenvectors", "spectral_width", "start_spectrally"]
 
 _BEYOND = 16  # columns more than asked for: they take up what has not converged
 _ROUNDS = 4  # of orthonormalisation; later ones change next to nothing of what training starts from
@@ -19,30 +20,40 @@ _NOISE = 1e-2  # of the columns that a graph of few nodes leaves empty
 
 @torch.no_grad()
 def leading_eigenvectors(
-    messages: MessageGraph, count: int, generator: torch.Generator, order: Tensor | None = None
+    messages: MessageGraph, count: int, generator: torch.Generator | Tensor, order: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """(n, count) orthonormal vectors and (count,) eigenvalues, largest first, of D^-1/2 A D^-1/2, approximately.
 
     Subspace iteration with (I + Ã) / 2, whose largest eigenvalues are those of Ã (Halko, Martinsson and Tropp, 2011);
     a last Rayleigh-Ritz step turns the subspace into eigenvectors. Thirteen products with the matrix in all. With
-    `order` (n,) the node that is drawn for in row order[i] stands in row i, so that the order changes nothing.
+    `order` (n,) the node that is drawn for in row order[i] stands in row i, so that the order changes nothing. In the
+    place of a generator the start itself may be given, (n, spectral_width(nodes, count)) normal numbers.
     """
-    n, matrix = messages.num_nodes, messages.adjacency(self_loops=False)[0]
-    width = min(n, count + _BEYOND)
-    start = torch.randn(n, width, generator=generator, device=generator.device)
-    q = _orthonormal((start if order is None else start[order.to(start.device)]).to(messages.pairs.device))
+    matrix, halo = messages.adjacency(self_loops=False)[0], messages.halo
+    if isinstance(generator, Tensor):
+        start = generator
+    else:
+        width = spectral_width(messages.num_nodes, count)
+        start = torch.randn(messages.num_nodes, width, generator=generator, device=generator.device)
+    width = start.shape[1]
+    q = _orthonormal((start if order is None else start[order.to(start.device)]).to(messages.pairs.device), halo)
     for _ in range(_ROUNDS):
         for _ in range(_POWERS):
             q = matrix.product(q).add_(q).mul_(0.5)
-        q = _orthonormal(q)
-    values, turn = _eigen(q.T @ matrix.product(q))
+        q = _orthonormal(q, halo)
+    values, turn = _eigen(_inner(q, matrix.product(q), halo))
     last = slice(max(0, width - count), None)
     return q @ turn[:, last].flip(1).to(q), values[last].flip(0).to(q)
 
 
+def spectral_width(num_nodes: int, count: int) -> int:
+    """Columns of the iteration that finds `count` vectors."""
+    return min(num_nodes, count + _BEYOND)
+
+
 @torch.no_grad()
 def start_spectrally(
-    encoder: Encoder, messages: MessageGraph, generator: torch.Generator, order: Tensor | None = None
+    encoder: Encoder, messages: MessageGraph, generator: torch.Generator | Tensor, order: Tensor | None = None
 ) -> None:
     """Set the table so that the layers turn it into eigenvectors, each weighted by the root of its eigenvalue.
 
@@ -57,16 +68,30 @@ def start_spectrally(
     kept = (1 - step * settings.attraction * (1 - values)).abs().clamp(min=_LEAST)
     weights = values.clamp(min=0).sqrt() / kept**settings.num_steps
     rows = vectors * weights
-    length = rows.square().sum(1).mean().sqrt().clamp(min=torch.finfo(rows.dtype).tiny)
+    length = _mean(rows.square().sum(1), messages.halo).sqrt().clamp(min=torch.finfo(rows.dtype).tiny)
     base.table.mul_(_NOISE)
     base.table[:, : rows.shape[1]] = rows / length
     for block in base.table_weight:
         block.copy_(torch.eye(*block.shape, device=block.device))
 
 
-def _orthonormal(x: Tensor) -> Tensor:
+def _inner(x: Tensor, y: Tensor, halo: Halo | None) -> Tensor:
+    """xᵀ y over the rows of all processes."""
+    return x.T @ y if halo is None else halo.summed(x.T @ y)
+
+
+def _mean(x: Tensor, halo: Halo | None) -> Tensor:
+    """Of the rows of all processes."""
+    if halo is None:
+        return x.mean()
+    total, count = halo.summed(torch.stack([x.sum(), x.new_tensor(float(x.numel()))]))
+    mean: Tensor = total / count
+    return mean
+
+
+def _orthonormal(x: Tensor, halo: Halo | None) -> Tensor:
     """Columns of the same span; by the Gram matrix, which costs one product of a tall matrix."""
-    values, vectors = _eigen(x.T @ x)
+    values, vectors = _eigen(_inner(x, x, halo))
     floor = 1e-10 * float(values[-1].clamp(min=1e-30))  # directions that float32 cannot tell from others
     inverse = torch.where(values > floor, values.clamp(min=floor).rsqrt(), torch.zeros_like(values))
     return x @ (vectors * inverse).to(x)

@@ -19,9 +19,9 @@ from yinyan.training.adam import Adam
 from yinyan.training.best_weights import BestWeights
 from yinyan.training.loop import TrainingState
 
-__all__ = ["load_checkpoint", "save_checkpoint"]
+__all__ = ["PLAIN", "load_checkpoint", "save_checkpoint"]
 
-_PLAIN = ("epoch", "position", "loss_sum", "best_score", "best_epoch", "waited", "progress_score", "finished")
+PLAIN = ("epoch", "position", "loss_sum", "best_score", "best_epoch", "waited", "progress_score", "finished")
 
 
 def save_checkpoint(
@@ -40,7 +40,7 @@ def save_checkpoint(
     tensors |= {f"optimizer/{name}": value for name, value in optimizer.state().items()}
     if state.order is not None:
         tensors["order"] = state.order
-    plain = {name: getattr(state, name) for name in _PLAIN}
+    plain = {name: getattr(state, name) for name in PLAIN}
     plain["history"] = [dataclasses.asdict(record) for record in state.history]
     metadata = {"fingerprint": fingerprint, "state": json.dumps(plain)}
     path.parent.mkdir(parents=True, exist_ok=True)

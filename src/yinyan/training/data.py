@@ -20,11 +20,11 @@ from yinyan.sampling import KnownPairs, draw_pairs
 from yinyan.settings import TrainingSettings
 from yinyan.splits import Split, known_pairs
 
-__all__ = ["TrainingData", "draw_loss_negatives", "num_listed", "training_data"]
+__all__ = ["MOST_CANDIDATES", "TrainingData", "draw_loss_negatives", "num_listed", "num_lists", "training_data"]
 
 _LISTED = 50_000  # pairs of validation lists, or as many as there are edges: fewer than an epoch decodes
 _MOST_LISTED = 1_000_000
-_MOST_CANDIDATES, _FEWEST_ENDS = 500, 100  # per list, and lists
+MOST_CANDIDATES, _FEWEST_ENDS = 500, 100  # per list, and lists
 
 
 @dataclass(frozen=True)
@@ -103,14 +103,14 @@ class _Lists(NamedTuple):
 
 def num_listed(split: Split) -> int:
     """Pairs that are scored to rank validation edges in lists."""
-    count = min(split.graph.num_nodes, _MOST_CANDIDATES)
+    count = min(split.graph.num_nodes, MOST_CANDIDATES)
     ends = len(split.valid_targets) * (1 if split.graph.directed else 2)
-    return count * min(ends, _num_lists(split, count))
+    return count * min(ends, num_lists(len(split.train_targets), count))
 
 
-def _num_lists(split: Split, count: int) -> int:
-    """How many ends of validation edges have lists of `count` candidates."""
-    return max(_FEWEST_ENDS, min(_MOST_LISTED, max(_LISTED, len(split.train_targets))) // max(1, count))
+def num_lists(num_targets: int, count: int) -> int:
+    """How many ends of validation edges have lists of `count` candidates, beside so many training edges."""
+    return max(_FEWEST_ENDS, min(_MOST_LISTED, max(_LISTED, num_targets)) // max(1, count))
 
 
 def _valid_lists(split: Split) -> _Lists:
@@ -118,8 +118,8 @@ def _valid_lists(split: Split) -> _Lists:
     graph, generator = split.graph, np.random.default_rng(named_seed(split.seed, "validation lists"))
     links, sides = split.valid_targets, graph.sides
     ends = links if graph.directed else np.concatenate([links, links[:, ::-1]])
-    count = min(graph.num_nodes, _MOST_CANDIDATES)
-    ends = ends[np.sort(generator.permutation(len(ends))[: _num_lists(split, count)])]
+    count = min(graph.num_nodes, MOST_CANDIDATES)
+    ends = ends[np.sort(generator.permutation(len(ends))[: num_lists(len(split.train_targets), count)])]
     candidates = np.broadcast_to(np.arange(graph.num_nodes), (len(ends), graph.num_nodes))
     if graph.num_nodes > count:
         candidates = generator.integers(graph.num_nodes, size=(len(ends), count))

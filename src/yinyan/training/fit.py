@@ -40,13 +40,13 @@ from yinyan.training.data import TrainingData, training_data
 from yinyan.training.fingerprints import training_fingerprint
 from yinyan.training.forecast import forecast
 from yinyan.training.hooks import Hooks
-from yinyan.training.loop import TrainingState, build_optimizer, settle, train
+from yinyan.training.loop import TrainingState, build_optimizer, settle, train, validate
 from yinyan.training.memory import check_memory
 from yinyan.training.node_order import local_order
 from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = ["ListsOf", "fit_model"]
+__all__ = ["ListsOf", "finished_model", "fit_model"]
 
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 60.0, 0.05  # between checkpoints, and of the time that they may take
 
@@ -102,6 +102,42 @@ def fit_model(
         hooks.tell(f"time: about {duration(expected)}")
     state = _trained(model, data, split, settings, seed, device, hooks, start_counts=start is not None)
     give_back()  # the optimiser's moments
+    held = [data]
+    del data
+    return finished_model(
+        *(model, split, settings, state, held),
+        seed=seed,
+        calibration=calibration,
+        hooks=hooks,
+        lists=lists,
+        reasons=reasons,
+        order=order,
+        started=started,
+    )
+
+
+def finished_model(
+    model: Model,
+    split: Split,
+    settings: Settings,
+    state: TrainingState,
+    held: list[TrainingData],
+    *,
+    seed: int,
+    calibration: Method,
+    hooks: Hooks,
+    lists: ListsOf | None,
+    reasons: tuple[str, ...],
+    order: NDArray[np.int64] | None = None,
+    started: float,
+) -> Fitted:
+    """What is made of a trained model: figures and probabilities of the validation edges, embeddings for use.
+
+    `held` is the data alone, and is emptied, so that nobody holds it longer than needed. With `order` (n,) the node
+    that stands in row order[i] of the graph stands in row i of the data and of the table.
+    """
+    data, graph = held.pop(), split.graph
+    device = data.targets.device
     valid_rows = embed_graph(model, data.features, data.valid_messages, settings, seed)
     valid = _validation_scores(model, data, valid_rows)
     metrics = _metrics(*valid)  # of the decoder alone: a reranking was fitted to these edges
@@ -230,7 +266,7 @@ def _settled(
 ) -> None:
     """Keep what a stopped training has reached."""
     validated = bool(state.best_weights)
-    settle(model, data, settings.training, streams, state)
+    settle(model, lambda record: validate(model, data, record, settings.training, streams), settings.training, state)
     kept = f"the weights of epoch {state.best_epoch} are kept" if validated else "the present weights are kept"
     hooks.tell(f"training: stopped after {counted(state.epoch, 'epoch')} of {settings.training.epochs}: {kept}")
 

@@ -27,7 +27,21 @@ from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
 from yinyan.training.shared_negatives import descend_with_shared_negatives
 
-__all__ = ["TrainingState", "batch_size_of", "build_optimizer", "gradients", "settle", "train", "validate"]
+__all__ = [
+    "Course",
+    "TrainingState",
+    "ValidationScores",
+    "batch_size_of",
+    "build_optimizer",
+    "gradients",
+    "one_step",
+    "run",
+    "settle",
+    "train",
+    "validate",
+    "validated",
+    "whole_course",
+]
 
 Scores = NDArray[np.float32]
 
@@ -59,6 +73,60 @@ class TrainingState:
     history: list[EpochRecord] = field(default_factory=list)
 
 
+class Course:
+    """What the loop asks of data, wherever they are: steps and validations."""
+
+    num_targets: int  # training links in all
+    length: int  # of an epoch, in targets or in batches
+    stride: int  # of a step
+
+    def begin(self, state: TrainingState) -> None:
+        """Begin an epoch: an order of what it goes through."""
+        raise NotImplementedError
+
+    def gradients(self, state: TrainingState) -> tuple[float, int]:
+        """Add the gradients of the step at `state.position`; returns its loss and the number of its targets."""
+        raise NotImplementedError
+
+    def clip(self, norm: float) -> None:
+        """Scale the gradients down to a norm, if theirs is larger."""
+        raise NotImplementedError
+
+    def validate(self, record: EpochRecord) -> EpochRecord:
+        """The record with the figures of the validation edges."""
+        raise NotImplementedError
+
+
+class _WholeCourse(Course):
+    """What `whole_course` gives."""
+
+    def __init__(self, model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> None:
+        self._model, self._data, self._settings, self._streams = model, data, settings, streams
+        self.num_targets = self.length = data.targets.shape[0]
+        self.stride = batch_size_of(settings, self.num_targets)
+
+    def begin(self, state: TrainingState) -> None:
+        generator = self._streams["batches"]
+        state.order = torch.randperm(self.num_targets, generator=generator, device=generator.device)
+
+    def gradients(self, state: TrainingState) -> tuple[float, int]:
+        if state.order is None:
+            raise RuntimeError("a step before the epoch has begun")
+        batch = state.order[state.position : state.position + self.stride].to(self._data.targets.device)
+        return gradients(self._model, self._data, self._settings, self._streams, batch), batch.numel()
+
+    def clip(self, norm: float) -> None:
+        nn.utils.clip_grad_norm_(self._model.parameters(), norm)
+
+    def validate(self, record: EpochRecord) -> EpochRecord:
+        return validate(self._model, self._data, record, self._settings, self._streams)
+
+
+def whole_course(model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> Course:
+    """The course of one process that holds all data."""
+    return _WholeCourse(model, data, settings, streams)
+
+
 def train(
     model: Model,
     data: TrainingData,
@@ -76,47 +144,65 @@ def train(
     `on_step` is asked after each step; where it answers False the loop returns, to be resumed from the state
     it returns with the same model, optimiser and streams.
     """
-    state = state or TrainingState()
-    optimizer = optimizer or build_optimizer(model, settings)
-    num_targets = data.targets.shape[0]
-    batch_size = batch_size_of(settings, num_targets)
-    steps_per_epoch = math.ceil(num_targets / batch_size)
-    total_steps = settings.epochs * steps_per_epoch
+    return run(
+        *(model, whole_course(model, data, settings, streams), settings),
+        state=state or TrainingState(),
+        optimizer=optimizer or build_optimizer(model, settings),
+        start_counts=start_counts,
+        on_epoch=on_epoch,
+        on_step=on_step,
+    )
 
+
+def run(
+    model: Model,
+    course: Course,
+    settings: TrainingSettings,
+    *,
+    state: TrainingState,
+    optimizer: Adam,
+    start_counts: bool = False,
+    on_epoch: Callable[[EpochRecord], None] = lambda record: None,
+    on_step: Callable[[TrainingState], bool] = lambda state: True,
+) -> TrainingState:
+    """The loop of `train` over any course."""
+    steps_per_epoch = math.ceil(course.length / course.stride)
+    total_steps = settings.epochs * steps_per_epoch
     if start_counts and not state.best_weights:
-        _remember_best(state, model, validate(model, data, EpochRecord(0, 0.0, 0.0), settings, streams))
+        _remember_best(state, model, course.validate(EpochRecord(0, 0.0, 0.0)))
     while not state.finished:
         if state.order is None:
-            generator = streams["batches"]
-            order = torch.randperm(num_targets, generator=generator, device=generator.device)
-            state.order, state.position, state.loss_sum = order, 0, 0.0
-        while state.position < num_targets:
-            batch = state.order[state.position : state.position + batch_size].to(data.targets.device)
-            done = state.epoch * steps_per_epoch + state.position // batch_size
+            course.begin(state)
+            state.position, state.loss_sum = 0, 0.0
+        while state.position < course.length:
+            done = state.epoch * steps_per_epoch + state.position // course.stride
             rate = learning_rate(settings, done, total_steps)
-            loss = _step(model, data, settings, streams, optimizer, batch, rate)
+            loss, count = one_step(course, state, settings, optimizer, rate)
             _average(state, model, settings, done)
-            state.loss_sum += loss * batch.numel()
-            state.position += batch.numel()
+            state.loss_sum += loss * count
+            state.position = min(course.length, state.position + course.stride)
             if not on_step(state):
                 return state
         state.epoch, state.order = state.epoch + 1, None
         last_rate = learning_rate(settings, state.epoch * steps_per_epoch - 1, total_steps)
-        record = EpochRecord(state.epoch, state.loss_sum / num_targets, last_rate)
+        record = EpochRecord(state.epoch, state.loss_sum / course.num_targets, last_rate)
         if state.epoch % settings.evaluate_every == 0 or state.epoch == settings.epochs:
             with _averaged(model, state):
-                record = validate(model, data, record, settings, streams)
+                record = course.validate(record)
                 _remember_best(state, model, record)
                 _note_progress(state, record, settings)
         state.finished = _has_converged(state, settings) or state.epoch >= settings.epochs
         state.history.append(record)
         on_epoch(record)
-    settle(model, data, settings, streams, state)
+    settle(model, course.validate, settings, state)
     return state
 
 
 def settle(
-    model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams, state: TrainingState
+    model: Model,
+    validation: Callable[[EpochRecord], EpochRecord],
+    settings: TrainingSettings,
+    state: TrainingState,
 ) -> None:
     """End a run where it stands: the weights to keep go into the model. Before any validation there is one now."""
     state.finished = True
@@ -128,7 +214,7 @@ def settle(
     if not state.best_weights:
         with _averaged(model, state):
             record = EpochRecord(state.epoch, state.loss_sum / max(1, state.position), settings.learning_rate)
-            record = validate(model, data, record, settings, streams)
+            record = validation(record)
             _remember_best(state, model, record)
         state.history = state.history or [record]
     state.best_weights.restore(model.state_dict())
@@ -150,24 +236,21 @@ def _has_converged(state: TrainingState, settings: TrainingSettings) -> bool:
     return settings.min_gain == 0 or state.epoch <= _NEARLY_DONE * settings.epochs
 
 
-def _step(
-    model: Model,
-    data: TrainingData,
-    settings: TrainingSettings,
-    streams: Streams,
-    optimizer: Adam,
-    batch: Tensor,
-    rate: float,
-) -> float:
-    """The gradients of a batch, and an update by them; whatever gets no gradient stays as it is. Returns the loss."""
-    value = gradients(model, data, settings, streams, batch)
+def one_step(
+    course: Course, state: TrainingState, settings: TrainingSettings, optimizer: Adam, rate: float
+) -> tuple[float, int]:
+    """The gradients of a step, and an update by them; whatever gets no gradient stays as it is.
+
+    Returns the loss and the number of targets.
+    """
+    value, count = course.gradients(state)
     if not math.isfinite(value):
         raise DivergedError(f"the loss became {value}: the energy or the weights diverged. {_CURE}")
     if settings.clip_norm:
-        nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+        course.clip(settings.clip_norm)
     optimizer.step(rate)
     optimizer.zero_grad()  # not before the next step: a validation needs the memory
-    return value
+    return value, count
 
 
 def gradients(model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams, batch: Tensor) -> float:
@@ -202,12 +285,29 @@ def validate(
     if settings.refuse_runaway:
         refuse_divergence(energies)
     positive, negative = (score_pairs(model, y, messages, pairs) for pairs in (data.valid_links, data.valid_non_links))
+    listed = score_pairs(model, y, messages, data.valid_lists) if settings.selection == "ranking" else None
+    scores = ValidationScores(positive, negative, listed, data.is_rival.cpu().numpy())
+    return validated(model, scores, record, settings)
+
+
+class ValidationScores(NamedTuple):
+    """Scores of validation edges and their negatives, and of the lists of their ends if epochs are chosen by them."""
+
+    positive: Scores
+    negative: Scores
+    listed: Scores | None  # (e, 1 + c) of the partner first, then of candidates
+    is_rival: NDArray[np.bool_]  # (e, c)
+
+
+def validated(model: Model, scores: ValidationScores, record: EpochRecord, settings: TrainingSettings) -> EpochRecord:
+    """The record of an epoch with the figures of validation scores."""
+    positive, negative = scores.positive, scores.negative
     if not (np.isfinite(positive).all() and np.isfinite(negative).all()):
         raise DivergedError(f"validation scores are not finite: the weights diverge. {_CURE}")
     repulsion = model.encoder.repulsion()
-    hits, listed = hits_at_rate(positive, negative, 0.1), None
-    if settings.selection == "ranking":
-        listed = _listed(model, y, data)
+    hits = hits_at_rate(positive, negative, 0.1)
+    if scores.listed is not None:
+        listed = _listed(scores.listed, scores.is_rival)
         score, share = listed.mrr + listed.recall + roc_auc(positive, negative), listed.recall
     else:
         score = selection_score(positive, negative, settings.selection)
@@ -221,7 +321,7 @@ def validate(
         auc=roc_auc(positive, negative),
         repulsion=float(repulsion.mean()) if repulsion.numel() else None,
         score=score,
-        noise=standard_error(share, len(positive) if listed is None else len(data.valid_lists)),
+        noise=standard_error(share, len(positive) if scores.listed is None else len(scores.listed)),
     )
 
 
@@ -232,9 +332,8 @@ class _Listed(NamedTuple):
     recall: float  # in the first ten
 
 
-def _listed(model: Model, y: Tensor, data: TrainingData) -> _Listed:
-    scores = score_pairs(model, y, data.valid_messages, data.valid_lists)
-    rivals = np.where(data.is_rival.cpu().numpy(), scores[:, 1:], -np.inf)
+def _listed(scores: Scores, is_rival: NDArray[np.bool_]) -> _Listed:
+    rivals = np.where(is_rival, scores[:, 1:], -np.inf)
     places = ranks(scores[:, 0], rivals)
     return _Listed(float((1 / places).mean()), float((places <= _LIST_LENGTH).mean()))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from yinyan.randomness import drawn_seed, uniform_nodes
 from yinyan.sampling import KnownPairs
 from yinyan.settings import TrainingSettings
 
-__all__ = ["BLOCK", "descend_with_shared_negatives"]
+__all__ = ["BLOCK", "descend_on_blocks", "descend_with_shared_negatives"]
 
 BLOCK = 2048  # edges with the same negatives: their logits stay in the second cache
 
@@ -36,14 +36,27 @@ def descend_with_shared_negatives(
     """
     if type(model).logits is not Model.logits:
         raise SettingsError("training.loss_sampler: 'shared' needs a decoder of two stored rows (use 'global')")
+    blocks = _blocks(links, known, settings.loss_negatives, generator)
+    return descend_on_blocks(model, y, blocks, links.shape[0], settings.loss, drops)
+
+
+def descend_on_blocks(
+    model: Model,
+    y: Tensor,
+    blocks: Iterable[tuple[Tensor, Tensor, Tensor]],
+    num_links: int,
+    loss_name: str,
+    drops: torch.Generator | None,
+) -> float:
+    """The same for blocks of places in y of sources, targets and negatives; `num_links` is the size of the batch."""
     rows, gradient, total = y.detach(), torch.zeros_like(y), 0.0
-    for places in _blocks(links, known, settings.loss_negatives, generator):
+    for places in blocks:
         # gathered by hand: the gradient of a gather would be as large as all rows, for each block anew
         left, right, far = (rows.index_select(0, place).requires_grad_() for place in places)
         positives = model.decoder(left, right, drops)
         negatives = model.decoder.of_block(left, far, drops)
         negatives = negatives.masked_fill(places[2][None] == places[1][:, None], float("-inf"))
-        loss = LOSSES[settings.loss](positives, negatives) * (places[0].numel() / links.shape[0])
+        loss = LOSSES[loss_name](positives, negatives) * (places[0].numel() / num_links)
         loss.backward()
         for place, part in zip(places, (left, right, far), strict=True):
             if part.grad is not None:

@@ -1,0 +1,134 @@
+"""`fit` on a prepared folder, by all processes that torchrun started or by one."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from yinyan.cli import common
+from yinyan.cli.flags import Run
+from yinyan.errors import InputError, YinYanError
+from yinyan.progress import Checkpoints, JsonLines, Progress, show_progress
+from yinyan.settings import GROUPS
+
+if TYPE_CHECKING:
+    from yinyan.distributed.fit import Job
+    from yinyan.distributed.group import Group
+    from yinyan.model.fitted import Fitted
+    from yinyan.predictor import LinkPredictor
+    from yinyan.settings import Settings
+    from yinyan.training.fit import ListsOf
+    from yinyan.training.hooks import Hooks
+
+__all__ = ["asked_for", "fit_folder"]
+
+
+def asked_for(edges: Path) -> bool:
+    """Whether a fit is one of a prepared folder; a table cannot be divided among several processes."""
+    if (edges / "manifest.json").is_file() or edges.is_dir():
+        return True
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ:
+        raise InputError(
+            f"torchrun trains on a prepared folder, and '{edges}' is a table "
+            "(run yinyan prepare first, or fit without torchrun)"
+        )
+    return False
+
+
+def fit_folder(folder: Path, out: Path, calibration: str, run: Run, *, unsupported: dict[str, bool]) -> None:
+    """Train on a prepared folder with all processes, and save the model from the first of them."""
+    from yinyan.distributed.group import Group
+
+    given = [flag for flag, is_set in unsupported.items() if is_set]
+    if given:
+        raise InputError(
+            f"{given[0]} is for tables: leave it out for a prepared folder (a checkpoint is kept per epoch)"
+        )
+    group = Group(run.device)
+    progress = show_progress(quiet=run.quiet or not group.is_first)
+    model = common.predictor(run, calibration)
+    with ExitStack() as held:
+        held.callback(group.leave)
+        job = _begun(group, folder, out, run, model, progress, held)
+        try:
+            fitted = _fitted(group, job, progress)
+        finally:
+            progress.finish()
+        if fitted is None:  # the first process does the rest
+            return
+        model.fitted_ = fitted
+        model.save(out)
+        _clear(job)
+    common.note_quality(fitted, progress)
+    if run.report:
+        from yinyan.reporting.report import fit_report
+
+        fit_report(run.report, model, title=f"Links of {folder.name}")
+    common.print_fit(fitted, out, run.report, as_json=run.as_json)
+
+
+def _begun(
+    group: Group, folder: Path, out: Path, run: Run, model: LinkPredictor, progress: Progress, held: ExitStack
+) -> Job:
+    """What is to be done; the first process checks the places to write to and holds the folder of checkpoints."""
+    from yinyan.distributed.fit import Job
+    from yinyan.distributed.group import restarts
+
+    state, what = common.state_of(out)
+    restarted = restarts() > 0
+    error = None
+    if group.is_first:
+        try:
+            common.check_outputs(out, run.report)
+            resume = run.resume or (restarted and state.is_dir())
+            held.enter_context(Checkpoints(state, resume=resume, say=progress.note, what=what))
+        except YinYanError as wrong:
+            error = wrong
+    group.raise_if_any(error)
+    overrides = {name: getattr(model, name) for name in GROUPS if getattr(model, name) is not None}
+    return Job(
+        folder,
+        overrides,
+        seed=run.seed,
+        calibration=model.calibration,
+        checkpoints=state,
+        resume=run.resume or restarted,
+    )
+
+
+def _fitted(group: Group, job: Job, progress: Progress) -> Fitted | None:
+    from yinyan.distributed.fit import fit_prepared
+
+    return fit_prepared(group, job, _hooks(group, job, progress), _lists(job.seed))
+
+
+def _hooks(group: Group, job: Job, progress: Progress) -> Hooks:
+    from dataclasses import replace
+
+    from yinyan.training.hooks import Hooks
+    from yinyan.training.showing import progress_hooks
+
+    if not group.is_first:
+        return Hooks()
+    trackers = () if job.checkpoints is None else (JsonLines(job.checkpoints / "state.jsonl"),)
+    return replace(progress_hooks(progress, "epoch"), trackers=trackers)
+
+
+def _lists(seed: int):  # type: ignore[no-untyped-def]
+    from yinyan.retrieval.held_out import reranked_lists
+
+    def of(settings: Settings) -> ListsOf:
+        return partial(reranked_lists, seed=seed, rerank=settings.decoder.rerank)
+
+    return of
+
+
+def _clear(job: Job) -> None:
+    """The model is saved: its checkpoints are not needed any more."""
+    from yinyan.distributed.checkpoints import remove_checkpoints
+
+    if job.checkpoints is not None:
+        remove_checkpoints(job.checkpoints)

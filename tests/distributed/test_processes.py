@@ -1,0 +1,217 @@
+"""One, two and four processes train the same model; faults are refused by name."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from contracts import planted_graph, tiny
+from yinyan import Graph, LinkPredictor
+from yinyan.distributed.writing import write_prepared
+from yinyan.splits import holdout_split
+
+TESTS = Path(__file__).parents[1]
+SIZES = (1, 2, 4)
+FEW = {"epochs": 3, "batch_size": 60, "evaluate_every": 1, "patience": 0}
+OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
+    "features": {
+        "encoder": {"inputs": "both", "sketch_size": 8, "node_dropout": 0.2},
+        "training": {**FEW, "loss": "hardest"},
+    },
+    "bipartite": {
+        "encoder": {"inputs": "embeddings", "sketch_size": 8, "embedding_start": "spectral"},
+        "training": {**FEW, "selection": "ranking", "loss": "infonce"},
+    },
+    "directed": {"encoder": {"inputs": "embeddings"}, "training": {**FEW, "loss_sampler": "source"}},
+    "inner products": {
+        "encoder": {"inputs": "embeddings", "degree_column": True, "learn_repulsion": "no", "node_dropout": 0.5},
+        "decoder": {"kind": "dot"},
+        "training": {**FEW, "loss": "infonce", "loss_sampler": "shared", "loss_negatives": 8, "moments": "rows"},
+    },
+}
+
+
+def bipartite_graph() -> Graph:
+    rng = np.random.default_rng(0)
+    edges = [(i, 30 + j) for i in range(30) for j in range(50) if rng.random() < (0.4 if i % 3 == j % 3 else 0.05)]
+    return Graph.from_arrays(np.array(edges), num_nodes=80, sides=[0] * 30 + [1] * 50)
+
+
+def graph_of(case: str) -> Graph:
+    if case == "bipartite":
+        return bipartite_graph()
+    if case == "features":
+        features = np.random.default_rng(0).normal(size=(80, 6)).astype(np.float32)
+        weights = np.random.default_rng(1).uniform(0.5, 2.0, size=planted_graph(4, 20).num_edges)
+        return planted_graph(4, 20, features=features, weights=weights.astype(np.float32))
+    return planted_graph(4, 20, directed=case == "directed")
+
+
+def prepared(graph: Graph, folder: Path) -> Path:
+    split = holdout_split(graph, seed=0, valid_share=0.1, valid_negatives=200)
+    return write_prepared(split, folder, 4, np.random.default_rng(5).permutation(graph.num_nodes))
+
+
+def overrides(case: str) -> dict[str, dict[str, Any]]:
+    chosen = tiny(**OVERRIDES[case])
+    return {group: chosen[group] for group in ("encoder", "decoder", "training")}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what all jobs of this file have written."""
+    place = tmp_path_factory.mktemp("runs")
+    jobs: list[dict[str, Any]] = []
+    for case in OVERRIDES:
+        folder = prepared(graph_of(case), place / case)
+        job = {"folder": str(folder), "overrides": overrides(case)}
+        jobs += [{**job, "kind": "fit", "size": size, "out": f"{place}/{case} {size}"} for size in SIZES]
+        jobs.append({**job, "kind": "forward", "size": 2, "out": f"{place}/{case} forward"})
+    other = prepared(planted_graph(4, 20, seed=1), place / "other")
+    broken = prepared(planted_graph(4, 20), place / "broken")
+    (broken / "edges" / "part-00003.parquet").unlink()
+    mixed = prepared(planted_graph(4, 20), place / "mixed")
+    (mixed / "edges" / "part-00003.parquet").write_bytes((other / "edges" / "part-00003.parquet").read_bytes())
+    plain = prepared(planted_graph(4, 20), place / "plain")
+    two = {"kind": "fit", "size": 2, "overrides": overrides("directed"), "folder": str(plain)}
+    jobs += [
+        {**two, "out": f"{place}/two folders", "other_folder": str(other)},
+        {**two, "out": f"{place}/missing part", "folder": str(broken)},
+        {**two, "out": f"{place}/mixed parts", "folder": str(mixed)},
+        {**two, "out": f"{place}/two versions", "is_older": 1},
+        {**two, "out": f"{place}/too many", "size": 5},
+        {**two, "out": f"{place}/hanging", "hangs": 1, "environment": {"YINYAN_RANK_TIMEOUT": "2"}},
+        {"kind": "command", "size": 2, "out": f"{place}/calm", "arguments": command(plain, place / "calm model")},
+    ]
+    run = subprocess.run(
+        [sys.executable, str(TESTS / "distributed_worker.py"), json.dumps(jobs)],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    return place
+
+
+def environment() -> dict[str, str]:
+    import yinyan
+
+    source = str(Path(yinyan.__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(TESTS)]), "OMP_NUM_THREADS": "1"}
+
+
+def command(folder: Path, out: Path) -> list[str]:
+    chosen = overrides("inner products")
+    chosen["training"] |= {"epochs": 12, "evaluate_every": 2}
+    given = [f"--set={group}.{name}={_text(value)}" for group in chosen for name, value in chosen[group].items()]
+    return ["fit", str(folder), "--out", str(out), "--quiet", *given]
+
+
+def _text(value: object) -> str:
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def codes(runs: Path, name: str) -> list[int]:
+    found: list[int] = json.loads((runs / f"{name}.codes").read_text())
+    return found
+
+
+def errors(runs: Path, name: str) -> list[str]:
+    return [file.read_text() for file in sorted(runs.glob(f"{name}.*.error"))]
+
+
+@pytest.mark.parametrize("case", OVERRIDES)
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_the_number_of_processes_changes_only_the_order_of_sums(runs: Path, case: str, size: int) -> None:
+    assert codes(runs, f"{case} {size}") == [0] * size
+    one, several = np.load(runs / f"{case} 1.npz"), np.load(runs / f"{case} {size}.npz")
+    assert len(one["losses"]) == FEW["epochs"]
+    assert one["losses"][-1] < one["losses"][0]  # it learns
+    np.testing.assert_allclose(several["losses"], one["losses"], atol=1e-4)
+    np.testing.assert_allclose(several["scores"], one["scores"], atol=0.02)  # ranks of nearly equal scores may swap
+    np.testing.assert_allclose(several["embeddings"], one["embeddings"], atol=2e-3)
+    np.testing.assert_allclose(several["metrics"], one["metrics"], atol=0.02)
+
+
+@pytest.mark.parametrize("case", OVERRIDES)
+def test_the_forward_pass_is_that_of_one_process(runs: Path, case: str) -> None:
+    found = np.load(runs / f"{case} forward.npz")
+    assert found["found"].shape == found["expected"].shape
+    np.testing.assert_allclose(found["found"], found["expected"], atol=1e-5)
+    np.testing.assert_allclose(found["energies"][0], found["energies"][1], rtol=1e-4)
+
+
+def test_gradients_go_back_to_the_rows_that_were_sent(runs: Path) -> None:
+    there, back = np.load(runs / "features forward.npz")["sides"]
+    assert there == pytest.approx(back, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("two folders", ["the processes differ in the prepared folder", "process 1"]),
+        ("two versions", ["the processes differ in the version of yinyan", "'0.0.1' in process 1"]),
+        ("missing part", ["part 3 is missing", "part-00003.parquet", "run yinyan prepare again"]),
+        ("mixed parts", ["part-00003.parquet", "is not the file of the manifest", "of another graph"]),
+        ("too many", ["has 4 parts, and there are 5 processes", "--parts 5"]),
+    ],
+)
+def test_faults_are_refused_by_name_in_all_processes(runs: Path, name: str, words: list[str]) -> None:
+    ended = codes(runs, name)
+    assert ended == [1] * len(ended)
+    said = errors(runs, name)
+    assert len(said) == len(ended)
+    for text in said:
+        assert all(word in text for word in words), text
+
+
+def test_a_process_that_hangs_ends_in_an_error_within_the_timeout(runs: Path) -> None:
+    assert codes(runs, "hanging")[0] == 1
+    (said,) = errors(runs, "hanging")
+    assert "process 0 of 2 lost the others" in said
+    assert "hangs" in said
+    assert "YINYAN_RANK_TIMEOUT=2" in said
+
+
+def children(pid: int) -> list[int]:
+    return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds processes in /proc")
+def test_a_killed_process_changes_nothing(runs: Path) -> None:
+    """kill -9 of one process in the middle: torchrun starts both again, and the model is the same bit for bit."""
+    assert codes(runs, "calm") == [0, 0]
+    out = runs / "killed model"
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    run = subprocess.Popen(
+        [*launcher, "-m", "yinyan", *command(runs / "plain", out)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    state, until = out.with_name("killed model.checkpoint"), time.monotonic() + 120
+    while not any(state.glob("epoch-00000[2-9]")):
+        assert run.poll() is None and time.monotonic() < until, run.communicate()[0]
+        time.sleep(0.005)
+    os.kill(children(run.pid)[-1], signal.SIGKILL)
+    said = run.communicate(timeout=120)[0]
+    assert run.returncode == 0, said
+    assert "exitcode: -9" in said  # one was killed, in the words of torchrun
+    assert not state.exists()
+    calm, killed = (LinkPredictor.load(runs / name) for name in ("calm model", "killed model"))
+    assert np.array_equal(calm.embeddings_, killed.embeddings_)
+    weights = calm.fitted_.model.state_dict(), killed.fitted_.model.state_dict()
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    assert [record.loss for record in calm.fitted_.history] == [record.loss for record in killed.fitted_.history]
