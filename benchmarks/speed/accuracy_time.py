@@ -38,8 +38,13 @@ CAVEATS = (
     "Times: processor time of one thread ({processor}), the fastest of three passes, untrained weights, which cost the "
     "same as trained ones. Ours with default settings is trained, as validation edges decide what is added to its "
     "scores ({ours}). Settings are those of the recipe in the table, but for times with a star: the "
-    "method's own. On a graph this small the order of node-wise methods is "
-    "that of their input layers. On large graphs the gap between both kinds grows: see [costs](inference.md)."
+    "method's own. Times at larger sizes are on the page of [costs](inference.md)."
+)
+EFFORT = (
+    "The methods were not tuned alike. Rows of `peers` have the best of four candidates by validation edges; rows of "
+    "`gnns` and `non-gnn` share settings; our defaults were developed on Cora's validation edges over many more trials "
+    "([accuracy](../research/accuracy.md)). Seeds differ too, and one seed is little: the order of methods that are a "
+    "point or two apart is not settled by this page."
 )
 COMMANDS = (
     "Made by `python benchmarks/speed/inference.py cora --json > docs/performance/inference-cora.json` and `python "
@@ -112,7 +117,7 @@ def page(run: dict[str, Any], found: list[Point]) -> str:
         lines.append("| " + " | ".join([*cells, f"{point.microseconds:,.3g}{' *' * point.otherwise}", *parts]) + " |")
     told = CAVEATS.format(processor=run["processor"], ours=ours)
     without = [row["method"] for row in run["methods"] if row["method"] not in {point.method for point in found}]
-    lines += ["", wrapped(told)]
+    lines += ["", wrapped(told), "", wrapped(EFFORT)]
     if without:
         lines += ["", wrapped(f"Timed, but without a kept run on Cora: {', '.join(without)}.")]
     return "\n".join([*lines, "", wrapped(COMMANDS.format(recipes=named))])

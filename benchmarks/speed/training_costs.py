@@ -1,7 +1,7 @@
 """Seconds of a whole training at ogbl-ppa's size, extrapolated from a few steps: BUDDY against ours.
 
 python benchmarks/speed/training_costs.py --json
-python benchmarks/speed/training_costs.py --methods buddy --steps 1
+python benchmarks/speed/training_costs.py --methods buddy --steps 3
 
 Both have the settings that the library chooses for 576,289 nodes without features and 21.2 million training edges, in
 the same loop. `seconds` are those of the mean of --steps steps times the steps of all epochs, and of the work before
@@ -110,7 +110,7 @@ def _stand_in(messages: MessageGraph, steps: int, hidden: torch.Tensor | None = 
 def main() -> None:
     parser = common.parser(__doc__, picture=False, threads=1)
     parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=1)
     parser.add_argument("--part", type=int, default=32, help="nodes over those of the graph for work before steps")
     parser.add_argument("--cache", type=Path, help="a folder that keeps the graphs for the next run")
     options = common.parsed(parser, steps=1, part=2)
