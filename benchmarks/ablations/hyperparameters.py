@@ -172,6 +172,11 @@ ABLATIONS: dict[str, Change] = {
     "little decay": {"training": {"weight_decay": 0.05}},
     "90 % feature dropout": {"encoder": {"feature_dropout": 0.9}},
     "less dropout": {"encoder": {"feature_dropout": 0.5, "dropout": 0.3}, "decoder": {"dropout": 0.3}},
+    "half batches, strong anchoring, less dropout": {
+        "encoder": {"feature_dropout": 0.5, "dropout": 0.3, "anchoring": 1.0},
+        "decoder": {"dropout": 0.3},
+        "training": {"batch_size": 0.5, "epochs": 0.5},
+    },
     "targets not masked": {"training": {"mask_targets": False}},
     # other ways down (variants.py)
     "momentum": {},
