@@ -33,6 +33,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
         "model",
         "results progress",
         "training",
+        "distributed",
         "retrieval store datasets",
         "auditing live",
         "preparing",

@@ -61,7 +61,7 @@ def fit(
     if finish and not run.resume:
         raise InputError("--finish saves what a stopped run has reached: add --resume")
     if processes.asked_for(edges):
-        refused = {"--keep-best": keep_best, "--finish": finish, "an option of tables": table != TableOptions()}
+        refused = {"--keep-best": keep_best, "--finish": finish, "an option for tables": table != TableOptions()}
         processes.fit_folder(edges, out, calibration, run, unsupported=refused)
         return
     common.check_outputs(out, run.report)
