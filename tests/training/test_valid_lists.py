@@ -45,7 +45,7 @@ def test_candidates_of_a_side_are_of_the_other(monkeypatch: pytest.MonkeyPatch) 
     edges = np.argwhere(rng.random((15, 25)) < 0.3) + np.array([0, 15])
     graph = Graph.from_arrays(edges, num_nodes=40, sides=np.repeat([0, 1], [15, 25]))
     for most in (500, 12):  # all nodes, and drawn ones
-        monkeypatch.setattr(training_data_module, "_MOST_CANDIDATES", most)
+        monkeypatch.setattr(training_data_module, "MOST_CANDIDATES", most)
         pairs, is_rival, _ = lists_of(graph)
         assert pairs.shape[1] == 1 + min(most, 40)
         source, candidate = pairs[:, 1:, 0], pairs[:, 1:, 1]
