@@ -161,7 +161,7 @@ class TestSettingsCommand:
             "allowed": "an integer of at least 0",
         }
         assert by_name["encoder.margin"]["default"] == "none"
-        assert by_name["decoder.kind"]["allowed"] == "'hadamard', 'dot' or 'distance'"
+        assert by_name["decoder.kind"]["allowed"] == "'hadamard', 'dot', 'multi-dot' or 'distance'"
 
     def test_reads_well_at_a_hundred_columns(self) -> None:
         lines = works("settings").out.splitlines()

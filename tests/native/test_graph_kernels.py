@@ -126,7 +126,8 @@ class TestKernels:
     @pytest.mark.parametrize("size", [5, 40])
     def test_some_rows_equal_those_of_all(self, size: int) -> None:
         structure = EdgeStructure.from_pairs(random_pairs(3_000, 60_000), 3_000)
-        matrix = graph_kernels.Csr(*vars(structure.scaled(None, torch.rand(3_000))).values(), -0.7)
+        scaled = structure.scaled(None, torch.rand(3_000))
+        matrix = graph_kernels.Csr(scaled.indptr, scaled.columns, scaled.values, -0.7)
         y, f, own, base = torch.randn(3_000, size), torch.randn(3_000, size), torch.rand(3_000), torch.rand(3_000)
         whole, parts = torch.empty_like(y), torch.empty_like(y)
         graph_kernels.layer(y, whole, [matrix], Beside(own, base, f))

@@ -136,6 +136,13 @@ def _in_order(
     work: Callable[[int], None], tasks: Sequence[int], at_once: int, should_stop: Callable[[], bool]
 ) -> Iterator[None]:
     """One result for each task, in their order; no more than `at_once` are under way, and a stop finishes those."""
+    if at_once == 1:  # in this thread, which a second Ctrl-C can interrupt
+        for task in tasks:
+            if should_stop():
+                return
+            work(task)
+            yield
+        return
     waiting = deque(tasks)
     running: deque[Future[None]] = deque()
     with ThreadPoolExecutor(at_once, thread_name_prefix="answers") as pool:

@@ -28,7 +28,7 @@ __all__ = ["asked_for", "fit_folder"]
 
 def asked_for(edges: Path) -> bool:
     """Whether a fit is one of a prepared folder; a table cannot be divided among several processes."""
-    if (edges / "manifest.json").is_file() or edges.is_dir():
+    if edges.is_dir() and any(edges.iterdir()):
         return True
     if int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ:
         raise InputError(

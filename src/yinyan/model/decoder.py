@@ -130,7 +130,8 @@ class HadamardMLP(Decoder):
         self, y: Tensor, pairs: Tensor, generator: torch.Generator | None, shared: Tensor | None
     ) -> Tensor:
         """The same for places of rows; without maps, rows are multiplied where they stand."""
-        if not self.is_symmetric:
+        own = type(self).pair_logits is not HadamardMLP.pair_logits  # a subclass may read the rows themselves
+        if own or not self.is_symmetric:
             return super().placed_logits(y, pairs, generator, shared)
         return self._of_products(pair_products(y, self.size, pairs), generator, shared)
 
