@@ -157,9 +157,9 @@ def _decoder(split: Split, settings: Settings) -> int:
         return 4 * n * n + _FLOAT * (logits + 3 * n * encoder.hidden_size)
     pairs = min(settings.training.batch_size or targets, targets) * (1 + settings.training.loss_negatives)
     in_place = decoder.kind == "hadamard" and not split.graph.directed  # see `pair_products`
-    # the product and its gradient; or both ends, perhaps maps of them, and these two
-    floats = (2 if in_place else 6 if split.graph.directed else 4) * encoder.hidden_size
-    validated = floats - encoder.hidden_size  # without gradients
+    # the product and its gradient, edges and negatives one after the other; or both ends, perhaps maps of them, too
+    floats = int((1.7 if in_place else 6 if split.graph.directed else 4) * encoder.hidden_size)
+    validated = (1 if in_place else 5 if split.graph.directed else 3) * encoder.hidden_size  # without gradients
     if decoder.kind == "hadamard":
         hidden = 2 + decoder.norm + decoder.residual + (1.25 if decoder.dropout else 0)
         shared = decoder.width + 128 if encoder.sketch_size else 0  # what the sketches add, by two layers of 64
