@@ -45,6 +45,11 @@ def fit(job: dict[str, Any], *, threads: int, source: Path = SOURCE, do: str = "
     return _ran("lib.fit_child", given, source, {"OMP_NUM_THREADS": str(threads)})
 
 
+def evaluated(job: dict[str, Any], *, threads: int, source: Path) -> dict[str, Any]:
+    """Test figures of default settings on one split, with the package of a source folder."""
+    return _ran("lib.evaluate_child", job | {"threads": threads}, source, {"OMP_NUM_THREADS": str(threads)})
+
+
 def warm(source: Path, folder: Path, *, threads: int) -> None:
     """A tiny fit that is not measured: kernels are compiled, and files of the package are in the cache."""
     path = folder / "warm.csv"
