@@ -5,8 +5,8 @@
 
 Both revisions fit and score the same clean splits, each in a process of its own. The seeds are given before the first
 run, and nothing is chosen by what comes out. `difference` is ours minus the older revision's, the mean over the seeds,
-in per cent of the data set's first metric, and `standard_error` that of this mean (paired by seed). --keep FILE keeps finished
-runs as lines of JSON and reuses them.
+in per cent of the data set's first metric; `standard_error` is that of this mean, paired by seed. --keep FILE keeps
+finished runs as lines of JSON and reuses them.
 """
 
 from __future__ import annotations
