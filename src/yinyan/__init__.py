@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         YinYanError,
     )
     from yinyan.evaluation import Evaluation, evaluate
-    from yinyan.graph import Graph
+    from yinyan.graph import Graph, TypedGraph
     from yinyan.live.embeddings import LiveEmbeddings
     from yinyan.predictor import LinkPredictor
     from yinyan.results import Explanation, Recommendations
@@ -63,6 +63,7 @@ _HOMES = {
     "StoreError": "errors",
     "TrainingError": "errors",
     "TrainingSettings": "settings",
+    "TypedGraph": "graph",
     "UnknownNodeError": "errors",
     "YinYanError": "errors",
     "audit": "auditing",
@@ -113,6 +114,7 @@ __all__ = [
     "StoreError",
     "TrainingError",
     "TrainingSettings",
+    "TypedGraph",
     "UnknownNodeError",
     "YinYanError",
     "__version__",

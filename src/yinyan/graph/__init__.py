@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from yinyan.graph.graph import Graph
+    from yinyan.graph.typed_graph import TypedGraph
 
-__all__ = ["Graph"]
+__all__ = ["Graph", "TypedGraph"]
 
 
 def __getattr__(name: str) -> Any:
@@ -15,4 +16,8 @@ def __getattr__(name: str) -> Any:
         from yinyan.graph.graph import Graph
 
         return Graph
+    if name == "TypedGraph":
+        from yinyan.graph.typed_graph import TypedGraph
+
+        return TypedGraph
     raise AttributeError(f"module 'yinyan.graph' has no attribute {name!r}")

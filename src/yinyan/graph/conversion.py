@@ -10,6 +10,7 @@ from typing import Any
 from yinyan.errors import InputError
 from yinyan.graph.graph import Graph
 from yinyan.graph.pair_tables import is_frame
+from yinyan.graph.typed_graph import TypedGraph
 
 __all__ = ["as_graph"]
 
@@ -18,6 +19,11 @@ def as_graph(source: Any, tell: Callable[[str], None] = lambda text: None) -> Gr
     """A graph as it is; other objects are converted with default options, and `tell` is called with a line on it."""
     if isinstance(source, Graph):
         return source
+    if isinstance(source, TypedGraph):
+        raise InputError(
+            "this graph has relations, which are not understood here: take the graph of one with "
+            f"graph.of_relation({next(iter(source.relations))!r})"
+        )
     kind = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}".removeprefix("builtins ")
     if hasattr(source, "nodes") and hasattr(source, "is_directed"):
         made, how = Graph.from_networkx(source), "from_networkx"

@@ -22,7 +22,7 @@ from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource, open_table
 from yinyan.text import counted
 
-__all__ = ["Roles", "choose_roles", "edge_values", "graph_from_table"]
+__all__ = ["EdgeRows", "Roles", "choose_roles", "edge_values", "graph_from_table", "open_with", "read_edges"]
 
 _FEW_EDGES = 20  # below, sources and targets often share no id by chance
 _ALMOST_NONE = 0.01  # share of ids on both sides that typing errors may explain
@@ -38,7 +38,7 @@ class Roles(NamedTuple):
     guessed: set[str]  # roles, not columns
 
 
-class _Edges(NamedTuple):
+class EdgeRows(NamedTuple):
     """The rows of the edge table that have both ends."""
 
     ids: Ids
@@ -52,13 +52,13 @@ class _Edges(NamedTuple):
 
 def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     """Build a graph from a table of edges and perhaps one of nodes; see `Graph.from_table`."""
-    opened = _open(edges, options, "the edge table")
+    opened = open_with(edges, options, "the edge table")
     roles = choose_roles(opened, options)
-    read = _read_edges(opened, roles, options)
+    read = read_edges(opened, roles, options)
     num_first = _first_side(read.ids, read.source, read.target) if options.bipartite else None
     table = NodeTable(read.ids)
     if options.nodes is not None:
-        described = _open(options.nodes, options, "the node table")
+        described = open_with(options.nodes, options, "the node table")
         table = read_nodes(described, read.ids, options, edges_label=opened.label)
     merged = merge_edges(
         read.source, read.target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
@@ -82,7 +82,8 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     )
 
 
-def _open(source: Any, options: TableOptions, label: str) -> TableSource:
+def open_with(source: Any, options: TableOptions, label: str) -> TableSource:
+    """A table of edges or of nodes, as the options say."""
     return open_table(
         source,
         header=options.header,
@@ -115,7 +116,8 @@ def choose_roles(opened: TableSource, options: TableOptions) -> Roles:
     return Roles(source, target, weight, time, {role for role, column in given.items() if column is None})
 
 
-def _read_edges(opened: TableSource, roles: Roles, options: TableOptions) -> _Edges:
+def read_edges(opened: TableSource, roles: Roles, options: TableOptions) -> EdgeRows:
+    """The rows with both ends; the ids of both columns are numbered together."""
     named = {"source": roles.source, "target": roles.target, "weight": roles.weight, "time": roles.time}
     table = opened.read([name for name in named.values() if name is not None])
     guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed and name is not None]
@@ -147,7 +149,7 @@ def _read_edges(opened: TableSource, roles: Roles, options: TableOptions) -> _Ed
     if not options.bipartite:
         notes += _bipartite_remark(roles, source, target)
     used = {**named, "weight": None if weights is None else roles.weight, "time": None if times is None else roles.time}
-    return _Edges(ids, source, target, weights, times, notes, _uses(opened, roles, used))
+    return EdgeRows(ids, source, target, weights, times, notes, _uses(opened, roles, used))
 
 
 def edge_values(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -23,6 +23,8 @@ from yinyan.text import counted, html_facts
 if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
+
+    from yinyan.graph.typed_graph import TypedGraph
 
 __all__ = ["Adjacency", "Graph"]
 
@@ -185,6 +187,129 @@ class Graph:
             na_values=na_values,
         )
         return graph_from_table(edges, options)
+
+    @classmethod
+    def from_tables(
+        cls,
+        edges: Any,
+        nodes: Mapping[str, Any] | None = None,
+        *,
+        relation: str | int | None = None,
+        source: str | int | None = None,
+        target: str | int | None = None,
+        weight: str | int | Literal[False] | None = None,
+        time: str | int | Literal[False] | None = None,
+        node_id: str | int | None = None,
+        directed: bool | Sequence[str] = False,
+        unmatched: Literal["error", "keep"] = "error",
+        id_type: Literal["keep", "text", "integer"] = "keep",
+        header: bool = True,
+        delimiter: str | None = None,
+        encoding: str = "utf-8",
+        na_values: Sequence[str] | None = None,
+    ) -> TypedGraph:
+        """Build a graph with relations: several types of nodes, several kinds of edges.
+
+        Ids are unique per type: `"7"` may be a person and a product. Other options are those of `from_table`, and
+        apply to every table.
+
+        Parameters
+        ----------
+        edges
+            A table for each relation, by its name or by (source type, name, target type). Without types in the key
+            they are found by the names of the columns or by the ids. Or one table for all relations.
+        nodes
+            A table for each type, by its name: ids and feature columns. Without any, all nodes are of the type 'node'.
+        relation
+            Column of relations, if `edges` is one table for all.
+        source, target, weight, time
+            Columns of the edge tables; guessed in each unless given.
+        node_id
+            Column of ids in the node tables.
+        directed
+            Whether edges within one type have a direction: for all relations, or for those named.
+        unmatched
+            'keep' allows nodes that only edges or only node tables have; 'error' refuses them.
+        id_type
+            Type of ids: 'keep', 'text' or 'integer'.
+        header, delimiter, encoding, na_values
+            How tables are read.
+
+        Returns
+        -------
+        TypedGraph
+            The graph with relations.
+
+        Raises
+        ------
+        InputError
+            If a table cannot be read, or the types of a relation cannot be told.
+
+        Examples
+        --------
+        >>> from yinyan import Graph
+        >>> edges = {"buys": {"person": ["ann", "bob"], "product": [1, 1]}, "likes": {"person": ["ann"], "product": [2]}}
+        >>> nodes = {"person": {"id": ["ann", "bob"]}, "product": {"id": [1, 2], "price": [3.0, 2.5]}}
+        >>> Graph.from_tables(edges, nodes)
+        TypedGraph(person: 2, product: 2; person buys product: 2, person likes product: 1)
+        >>> rows = {"head": ["a", "b"], "kind": ["knows", "likes"], "tail": ["b", "c"]}
+        >>> Graph.from_tables(rows, relation="kind")
+        TypedGraph(node: 3; node knows node: 1, node likes node: 1)
+        """
+        from yinyan.graph.table_options import TableOptions
+        from yinyan.graph.typed_tables import TypedOptions, graph_from_tables
+
+        tables = TableOptions(
+            source=source,
+            target=target,
+            weight=weight,
+            time=time,
+            nodes=nodes,
+            node_id=node_id,
+            unmatched=unmatched,
+            id_type=id_type,
+            header=header,
+            delimiter=delimiter,
+            encoding=encoding,
+            na_values=na_values,
+        )
+        return graph_from_tables(edges, TypedOptions(tables, nodes, relation, directed))
+
+    @classmethod
+    def from_triples(
+        cls, triples: Any, *, directed: bool | Sequence[str] = True, id_type: Literal["keep", "text"] = "keep"
+    ) -> TypedGraph:
+        """Build a graph with relations from triples of head, relation and tail, as knowledge graphs have them.
+
+        Parameters
+        ----------
+        triples
+            A sequence of (head, relation, tail), a table with these three columns in this order, or the path of a file
+            without a header line whose columns stand between tabs.
+        directed
+            Whether edges have a direction: for all relations, or for those named.
+        id_type
+            Type of ids: 'keep' or 'text'.
+
+        Returns
+        -------
+        TypedGraph
+            The graph with relations; all nodes are of the type 'node'.
+
+        Raises
+        ------
+        InputError
+            If a row has not three columns.
+
+        Examples
+        --------
+        >>> from yinyan import Graph
+        >>> Graph.from_triples([("tea", "is a", "drink"), ("milk", "is a", "drink")])
+        TypedGraph(node: 3; node is a node: 2)
+        """
+        from yinyan.graph.typed_tables import graph_from_triples
+
+        return graph_from_triples(triples, directed=directed, id_type=id_type)
 
     @classmethod
     def from_arrays(
