@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 import torch
@@ -19,13 +19,15 @@ from yinyan.auditing import audit
 from yinyan.deprecation import renamed_keyword, reordered
 from yinyan.errors import InputError, NotFittedError, SettingsError, StoreError
 from yinyan.graph import Graph
-from yinyan.graph.conversion import as_graph
+from yinyan.graph.conversion import as_any_graph
+from yinyan.graph.typed_graph import RelationName, TypedGraph
 from yinyan.live.new_nodes import extend
 from yinyan.model.calibration import Method
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import Fitted
 from yinyan.model.quality import weakness
 from yinyan.model.tensors import pick_device
+from yinyan.model.typed_fitted import TypedFitted
 from yinyan.randomness import Streams
 from yinyan.results import Explanation, Id, Recommendations
 from yinyan.retrieval.best_links import FIRST
@@ -38,8 +40,11 @@ from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.recommend import Where, as_list, checked_k
 from yinyan.retrieval.shards import ShardedSearch
 from yinyan.retrieval.state import FittedState
+from yinyan.retrieval.typed_explanation import explain_relation
+from yinyan.retrieval.typed_questions import TypedQuestions
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
+from yinyan.splits.typed_split import TypedSplit, typed_holdout
 from yinyan.text import html_facts
 from yinyan.threads import use_threads
 
@@ -192,6 +197,8 @@ class LinkPredictor:
         return f"LinkPredictor({', '.join(given)})"
 
     def _repr_html_(self) -> str:
+        if hasattr(self, "fitted_") and isinstance(self.fitted_, TypedFitted):
+            return self.fitted_.graph._repr_html_()
         if not hasattr(self, "fitted_"):
             return html_facts("LinkPredictor, not fitted", {k: repr(v) for k, v in self.get_params(deep=False).items()})
         fitted = self.fitted_
@@ -211,7 +218,8 @@ class LinkPredictor:
         graph: Any,
         y: None = None,
         *,
-        split: Split | None = None,
+        predict: RelationName | Sequence[RelationName] | None = None,
+        split: Split | TypedSplit | None = None,
         hooks: Hooks | None = None,
         verbose: Verbose = "auto",
         keep_best: bool = False,
@@ -226,9 +234,13 @@ class LinkPredictor:
         graph
             The graph to learn from: a `Graph`, or a NetworkX graph, a table of edges (data frame, Arrow table, dict of
             columns, path), a SciPy sparse matrix or a PyTorch Geometric `Data`, which are converted with default
-            options. `hooks.tell` is called with a line on the conversion.
+            options. `hooks.tell` is called with a line on the conversion. A graph with relations (`TypedGraph`, or
+            PyG's `HeteroData`) trains a model of relations.
         y
             Ignored; present for scikit-learn's pipelines.
+        predict
+            Of a graph with relations the one that is predicted, or several; all unless given. The edges of the others
+            pass messages only.
         split
             A split of `graph` whose roles apply in place of the held-out tenth. One that leaks is refused.
         hooks
@@ -248,7 +260,7 @@ class LinkPredictor:
         Raises
         ------
         InputError
-            If `graph` cannot be converted, or `split` was made from another graph.
+            If `graph` cannot be converted, `split` was made from another graph, or `predict` names no relation.
         SettingsError
             If a parameter of this predictor is out of its range.
         LeakError
@@ -268,12 +280,21 @@ class LinkPredictor:
         from yinyan.training.fit import fit_model
         from yinyan.training.showing import watched
 
-        graph = as_graph(graph, (lambda text: None) if hooks is None else hooks.tell)
+        graph = as_any_graph(graph, (lambda text: None) if hooks is None else hooks.tell)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
         if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
             raise SettingsError(f"'seed' needs to be an integer (got {self.seed!r})")
         overrides = {g: getattr(self, g) for g in GROUPS if getattr(self, g) is not None}
+        if isinstance(graph, TypedGraph):
+            return self._fit_typed(graph, predict, split, overrides, hooks, verbose, keep_best=keep_best)
+        if predict is not None:
+            raise InputError(
+                f"'predict' names relations, and this graph has one kind of edge (got {predict!r}): leave it out, or "
+                "make the graph with Graph.from_tables"
+            )
+        if isinstance(split, TypedSplit):
+            raise InputError("this split is of a graph with relations, and the graph has none")
         first = suggest(graph, graph.num_edges, overrides).settings.updated(overrides).training
         if split is None:
             split = holdout_split(
@@ -303,28 +324,79 @@ class LinkPredictor:
         self._warn_if_weak()
         return self
 
+    def _fit_typed(
+        self,
+        graph: TypedGraph,
+        predict: RelationName | Sequence[RelationName] | None,
+        split: Any,
+        overrides: dict[str, Any],
+        hooks: Hooks | None,
+        verbose: Verbose,
+        *,
+        keep_best: bool,
+    ) -> LinkPredictor:
+        """Learn from a graph with relations."""
+        from yinyan.training.showing import watched
+        from yinyan.training.typed_fit import fit_typed, suggest_typed
+
+        if split is None:
+            names = tuple(graph.relations)
+            first = suggest_typed(graph, names, graph.num_edges, overrides).settings.updated(overrides).training
+            split = typed_holdout(
+                *(graph, predict),
+                seed=int(self.seed),
+                valid_share=first.valid_share,
+                valid_negatives=first.valid_negatives,
+            )
+        elif not isinstance(split, TypedSplit) or split.graph is not graph or predict is not None:
+            raise InputError(
+                "the split of a graph with relations is made from this graph, and names what is predicted: leave "
+                "'predict' out, or make the split anew"
+            )
+        for part in split.parts.values():
+            audit(part)
+        num_targets = sum(len(part.train_targets) for part in split.parts.values())
+        suggestion = suggest_typed(graph, split.predicted, num_targets, overrides)
+        settings = suggestion.settings.updated(overrides)
+        with watched(hooks, verbose, keep_best=keep_best) as chosen:
+            if remark := use_threads(self.threads):
+                chosen.tell(remark)
+            made = fit_typed(
+                split,
+                settings,
+                seed=int(self.seed),
+                device=pick_device(self.device),
+                calibration=self.calibration,
+                hooks=chosen,
+                lists=partial(reranked_lists, seed=int(self.seed), rerank=settings.decoder.rerank),
+                reasons=suggestion.reasons,
+            )
+        self.fitted_ = cast("Fitted", made)
+        self._warn_if_weak()
+        return self
+
     def _warn_if_weak(self) -> None:
         """Say so if the model is hardly better than chance: its answers look like any other's."""
-        if (wrong := weakness(self._fitted.metrics)) is not None:
+        if (wrong := weakness(self._either.metrics)) is not None:
             warnings.warn(wrong, stacklevel=3)
 
     @property
     def graph_(self) -> Graph:
-        """The graph of the model, with the edges that it may use."""
-        return self._fitted.graph
+        """The graph of the model, with the edges that it may use; a `TypedGraph` if it has relations."""
+        return cast("Graph", self._either.graph)
 
     @property
     def embeddings_(self) -> NDArray[np.float32]:
         """(n, d): a row for each node, in the order of `graph_.ids`; the first `encoder.hidden_size` columns are the
         embedding, the others sketches of its neighbourhood, if there are any."""
-        view: NDArray[np.float32] = self._fitted.embeddings.cpu().numpy().view()
+        view: NDArray[np.float32] = self._either.embeddings.cpu().numpy().view()
         view.flags.writeable = False  # it may share memory with the model
         return view
 
     @property
     def metrics_(self) -> dict[str, float]:
         """Metrics on the held-out validation edges."""
-        return dict(self._fitted.metrics)
+        return dict(self._either.metrics)
 
     @property
     def base_rate_(self) -> float:
@@ -337,20 +409,44 @@ class LinkPredictor:
     @property
     def settings_(self) -> Settings:
         """All settings that the model was trained with: those given, and those chosen for the graph."""
-        return self._fitted.settings
+        return self._either.settings
 
     @property
     def reasons_(self) -> tuple[str, ...]:
         """Why settings that were not given were chosen: one line each."""
-        return self._fitted.reasons
+        return self._either.reasons
 
     @property
-    def _fitted(self) -> Fitted:
+    def _either(self) -> Fitted | TypedFitted:
+        """The fitted model, of relations or not."""
         if not hasattr(self, "fitted_"):
             raise NotFittedError("this LinkPredictor is not fitted yet: call fit(graph) first, or load a saved model")
         if self.threads is not None:
             use_threads(self.threads)
         return self.fitted_
+
+    @property
+    def _fitted(self) -> Fitted:
+        fitted = self._either
+        if isinstance(fitted, TypedFitted):
+            raise InputError(
+                "this model has relations, which are not understood here yet: use recommend, best_links, similar, score, "
+                "predict_proba, explain or embed with relation=, or fit one relation alone with "
+                f"fit(graph.of_relation({fitted.predicted[0]!r}))"
+            )
+        return fitted
+
+    def _typed(self, relation: RelationName | None) -> TypedQuestions | None:
+        """The questions about relations, if the model has any."""
+        fitted = self._either
+        if not isinstance(fitted, TypedFitted):
+            if relation is not None:
+                raise InputError(f"this model has one kind of edge, and no relation {relation!r}: leave 'relation' out")
+            return None
+        kept: TypedQuestions | None = vars(self).get("_typed_questions_")
+        if kept is None or kept.fitted is not fitted:
+            kept = self._typed_questions_ = TypedQuestions(fitted)
+        return kept
 
     @property
     def _questions(self) -> Questions:
@@ -376,9 +472,10 @@ class LinkPredictor:
     @renamed_keyword("known", "exclude_known", lambda known: not known)
     def recommend(
         self,
-        nodes: Id | Sequence[Id],
+        nodes: Any,
         k: int = 10,
         *,
+        relation: RelationName | None = None,
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
@@ -394,9 +491,12 @@ class LinkPredictor:
         Parameters
         ----------
         nodes
-            An id, or a sequence of ids. A label stands for the one node that has it, where there is no such id.
+            An id, or a sequence of ids. A label stands for the one node that has it, where there is no such id. In a
+            graph with several types (type, id) names a node, such as `("person", "u1")`.
         k
             How many partners per node, at most.
+        relation
+            The relation that is asked about; it may be left out if one is predicted. Candidates are of its other type.
         among
             Ids of the candidates; all nodes unless given.
         exclude_known
@@ -439,6 +539,12 @@ class LinkPredictor:
         >>> max(model.recommend(5, k=3, where="candidate.id < source.id").targets) < 5
         True
         """
+        if (typed := self._typed(relation)) is not None:
+            if index is not None or search == "index":
+                raise InputError("relations have no index yet: leave 'index' and 'search' out (search is exact)")
+            asked = typed.nodes(nodes, relation)
+            pool = typed.among(among, asked, relation)
+            return typed.of(relation).recommend(asked, k, among=pool, exclude_known=exclude_known, where=where)
         nodes, chooser = as_list(nodes), self._chooser
         narrowed = search == "auto" and (among is not None or where is not None)
         if index is None:
@@ -503,7 +609,7 @@ class LinkPredictor:
             finally:
                 state.search = own
 
-    def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
+    def similar(self, nodes: Any, k: int = 10, *, relation: RelationName | None = None) -> Recommendations:
         """The `k` nodes nearest to each node in the embedding space.
 
         Nearness is the cosine of two embeddings, without sketches. It compares nodes, not links: in a bipartite graph
@@ -515,6 +621,8 @@ class LinkPredictor:
             An id, or a sequence of ids.
         k
             How many similar nodes per node, at most.
+        relation
+            A relation whose types the nodes have, in a model of several predicted relations.
 
         Returns
         -------
@@ -534,6 +642,8 @@ class LinkPredictor:
         >>> len(found), 0 in found.targets, bool(abs(found.scores).max() <= 1)
         (3, False, True)
         """
+        if (typed := self._typed(relation)) is not None:
+            return typed.of(relation).similar(typed.nodes(nodes, relation), k)
         return self._questions.similar(nodes, k)
 
     def index(
@@ -650,6 +760,7 @@ class LinkPredictor:
         self,
         k: int = 100,
         *,
+        relation: RelationName | None = None,
         nodes: Sequence[Id] | NDArray[Any] | None = None,
         where: Where | None = None,
         index: Index | None = None,
@@ -663,6 +774,8 @@ class LinkPredictor:
         ----------
         k
             How many links, at most.
+        relation
+            The relation of the links; it may be left out if one is predicted.
         nodes
             Ids of nodes: only new links of these are sought, in a directed graph those that start at one of them.
         where
@@ -699,6 +812,13 @@ class LinkPredictor:
         >>> best.ranks.tolist(), best.probabilities.shape
         ([1, 2, 3], (3,))
         """
+        if (typed := self._typed(relation)) is not None:
+            if index is not None or search == "index":
+                raise InputError("relations have no index yet: leave 'index' and 'search' out (search is exact)")
+            chosen = None if nodes is None else typed.nodes(list(nodes), relation)
+            return typed.of(relation).best_links(
+                k, nodes=chosen, where=where, on_progress=on_progress, should_stop=should_stop
+            )
         if index is None:
             count = self._fitted.graph.num_nodes if nodes is None else len(nodes)
             index = self._chooser.choose(count, FIRST, search)
@@ -709,10 +829,10 @@ class LinkPredictor:
         return found if index is None else replace(found, recall=index._recall(FIRST, narrowed=where is not None))
 
     @overload
-    def score(self, pairs: tuple[Id, Id]) -> float: ...
+    def score(self, pairs: tuple[Id, Id], *, relation: RelationName | None = ...) -> float: ...
     @overload
-    def score(self, pairs: Any) -> NDArray[np.float32]: ...
-    def score(self, pairs: Any) -> Any:
+    def score(self, pairs: Any, *, relation: RelationName | None = ...) -> NDArray[np.float32]: ...
+    def score(self, pairs: Any, *, relation: RelationName | None = None) -> Any:
         """Scores of pairs: the larger, the likelier a link.
 
         Parameters
@@ -720,6 +840,8 @@ class LinkPredictor:
         pairs
             A pair (source, target), a sequence or an array of pairs, or a data frame or Arrow table with two columns,
             or with columns called source and target or alike.
+        relation
+            The relation that is asked about; it may be left out if one is predicted. The source is of its source type.
 
         Returns
         -------
@@ -738,6 +860,10 @@ class LinkPredictor:
         >>> isinstance(model.score((0, 1)), float), model.score([(0, 1), (0, 30)]).shape
         (True, (2,))
         """
+        if (typed := self._typed(relation)) is not None:
+            rows, one = typed.pair_rows(pairs, relation)
+            scores = typed.of(relation).score_rows(rows)
+            return float(scores[0]) if one else scores
         return self._questions.score(pairs)
 
     def score_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -767,10 +893,14 @@ class LinkPredictor:
         return self._questions.score_rows(pairs)
 
     @overload
-    def predict_proba(self, pairs: Pair, *, base_rate: float | None = ...) -> float: ...
+    def predict_proba(
+        self, pairs: Pair, *, base_rate: float | None = ..., relation: RelationName | None = ...
+    ) -> float: ...
     @overload
-    def predict_proba(self, pairs: Any, *, base_rate: float | None = ...) -> NDArray[np.float64]: ...
-    def predict_proba(self, pairs: Any, *, base_rate: float | None = None) -> Any:
+    def predict_proba(
+        self, pairs: Any, *, base_rate: float | None = ..., relation: RelationName | None = ...
+    ) -> NDArray[np.float64]: ...
+    def predict_proba(self, pairs: Any, *, base_rate: float | None = None, relation: RelationName | None = None) -> Any:
         """The probability that each pair is a missing edge, calibrated on recommended lists of held-out edges.
 
         It is the share of new pairs with such a score that turn out to be edges, if as many edges are missing as were
@@ -784,6 +914,8 @@ class LinkPredictor:
         base_rate
             The share of links among the pairs asked about, if it is known: the odds are multiplied by the odds of this
             rate over those of `base_rate_`. With None they hold at `base_rate_`.
+        relation
+            The relation that is asked about; it may be left out if one is predicted.
 
         Returns
         -------
@@ -805,10 +937,12 @@ class LinkPredictor:
         >>> model.predict_proba((0, 1)) == model.predict_proba((0, 1), base_rate=model.base_rate_)
         True
         """
-        chances = self._questions.probabilities(self.score(pairs), base_rate)
+        typed = self._typed(relation)
+        questions = self._questions if typed is None else typed.of(relation)
+        chances = questions.probabilities(self.score(pairs, relation=relation), base_rate)
         return float(chances) if chances.ndim == 0 else chances
 
-    def explain(self, source: Id, target: Id) -> Explanation:
+    def explain(self, source: Any, target: Any, *, relation: RelationName | None = None) -> Explanation:
         """Which neighbours, attracting and repelling, moved the score of a pair, and by how much.
 
         With sampled negatives the first sample is explained, even if scores average over several.
@@ -817,6 +951,8 @@ class LinkPredictor:
         ----------
         source, target
             Two different ids.
+        relation
+            The relation that is asked about. Contributions name the relation of each neighbour.
 
         Returns
         -------
@@ -837,6 +973,8 @@ class LinkPredictor:
         >>> abs(total - why.score) < 1e-6
         True
         """
+        if (typed := self._typed(relation)) is not None:
+            return explain_relation(typed, source, target, relation)
         return self._questions.explain(source, target)
 
     def energy_trace(self, num_steps: int | None = None) -> list[float]:
@@ -866,13 +1004,13 @@ class LinkPredictor:
         negatives = Streams.fresh(seed, "inference/0", messages.pairs.device)
         return encoder.energy_trace(EncoderInput(features, messages, negatives), num_steps)
 
-    def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
+    def embed(self, nodes: Any) -> NDArray[np.float32]:
         """The stored vectors of nodes, with columns as those of `embeddings_`.
 
         Parameters
         ----------
         nodes
-            An id, or a sequence of ids.
+            An id, or a sequence of ids; (type, id) where there are several types.
 
         Returns
         -------
@@ -889,6 +1027,8 @@ class LinkPredictor:
         >>> model.embed([0, 1]).shape == (2, *model.embed(0).shape)
         True
         """
+        if (typed := self._typed(None)) is not None:
+            return typed.embed(nodes)
         return self._questions.embed(nodes)
 
     @reordered("features", "edges", missing={"ids": None})
@@ -985,7 +1125,7 @@ class LinkPredictor:
 
         self._warn_if_weak()
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "threads"}
-        save_model(Path(path), self._fitted, params)
+        save_model(Path(path), self._either, params)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", threads: int | None = None) -> LinkPredictor:
@@ -1019,17 +1159,17 @@ class LinkPredictor:
         >>> LinkPredictor.load("model").graph_.num_nodes
         40
         """
-        from yinyan.store import load_model
+        from yinyan.store import load_any_model
 
         use_threads(threads)
-        fitted, params = load_model(Path(path), pick_device(device))
+        fitted, params = load_any_model(Path(path), pick_device(device))
         try:
             model = cls(**{**params, "device": device, "threads": threads})
         except (TypeError, SettingsError) as error:
             raise StoreError(f"the model in '{path}' cannot be read: {error} (in model.json)") from error
-        model.fitted_ = fitted
+        model.fitted_ = cast("Fitted", fitted)
         return model
 
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what is kept between questions, which a copy makes for itself."""
-        return {name: value for name, value in vars(self).items() if name != "_questions_"}
+        return {name: value for name, value in vars(self).items() if name not in ("_questions_", "_typed_questions_")}

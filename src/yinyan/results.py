@@ -228,6 +228,8 @@ class Contribution(NamedTuple):
     kind: str  # "attracts" (an edge) or "repels" (a negative)
     amount: float  # share of score - score_alone: positive raised the score
     label: str | None = None  # of the neighbour
+    relation: str | None = None  # of the edge, in a graph with relations
+    neighbour_type: str | None = None  # type of the neighbour, there too
 
 
 @dataclass(frozen=True)
@@ -256,13 +258,13 @@ class Explanation:
 
     def __repr__(self) -> str:
         more = len(self.contributions) - _SHOWN
-        rows = self._rows()
-        table = text_table(_EXPLANATION_COLUMNS, rows, right=(3,)) if rows else "(no neighbours)"
+        rows, columns = self._rows(), self._columns()
+        table = text_table(columns, rows, right=(len(columns) - 1,)) if rows else "(no neighbours)"
         return "\n".join([*self._head(), table, *([f"… and {more:,} smaller ones"] if more > 0 else [])])
 
     def _repr_html_(self) -> str:
         head, alone = self._head()
-        table = html_table(_EXPLANATION_COLUMNS, self._rows(), title=head, more=len(self.contributions) - _SHOWN)
+        table = html_table(self._columns(), self._rows(), title=head, more=len(self.contributions) - _SHOWN)
         return f"{table}<p>{html.escape(alone)}</p>"
 
     def _head(self) -> tuple[str, str]:
@@ -284,10 +286,43 @@ class Explanation:
                 str(c.end),
                 c.kind,
                 _called("all other nodes" if c.neighbour is None else c.neighbour, c.label),
+                *([c.relation or ""] if self.has_relations else []),
                 f"{c.amount:+.3f}",
             ]
             for c in self.contributions[:_SHOWN]
         ]
+
+    @property
+    def has_relations(self) -> bool:
+        """Whether contributions name the relations of their edges."""
+        return any(c.relation is not None for c in self.contributions)
+
+    def by_relation(self) -> dict[str, float]:
+        """The sum of the contributions of each relation.
+
+        Returns
+        -------
+        dict
+            Amounts by the name of the relation; empty without relations.
+
+        Examples
+        --------
+        >>> model.explain(0, 1).by_relation()
+        {}
+        """
+        found: dict[str, float] = {}
+        for c in self.contributions:
+            if c.relation is not None:
+                found[c.relation] = found.get(c.relation, 0.0) + c.amount
+        return found
+
+    def _columns(self) -> tuple[str, ...]:
+        first = _EXPLANATION_COLUMNS[:-1]
+        return (*first, "relation", _EXPLANATION_COLUMNS[-1]) if self.has_relations else _EXPLANATION_COLUMNS
+
+    def _fields(self) -> tuple[str, ...]:
+        """Of contributions; those of relations only where there are any."""
+        return Contribution._fields if self.has_relations else Contribution._fields[:-2]
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON.
@@ -303,7 +338,8 @@ class Explanation:
         ['base_rate', 'contributions', 'is_link']
         """
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "contributions"}
-        return {**plain, "contributions": [c._asdict() for c in self.contributions]}
+        fields = self._fields()
+        return {**plain, "contributions": [{name: getattr(c, name) for name in fields} for c in self.contributions]}
 
     def to_pandas(self) -> pd.DataFrame:
         """The contributions as a data frame.
@@ -311,7 +347,8 @@ class Explanation:
         Returns
         -------
         pandas.DataFrame
-            Columns end, neighbour, kind, amount and label, largest effect first.
+            Columns end, neighbour, kind, amount and label, largest effect first; with relations also relation and
+            neighbour_type.
 
         Raises
         ------
@@ -323,8 +360,7 @@ class Explanation:
         >>> list(model.explain(0, 1).to_pandas().columns)
         ['end', 'neighbour', 'kind', 'amount', 'label']
         """
-        columns = zip(*self.contributions, strict=True) if self.contributions else [()] * len(Contribution._fields)
-        return data_frame(dict(zip(Contribution._fields, map(list, columns), strict=True)))
+        return data_frame({name: [getattr(c, name) for c in self.contributions] for name in self._fields()})
 
 
 def _called(node: Id, label: str | None) -> str:

@@ -100,6 +100,10 @@ class EncoderSettings(_Checked):
     )
     # more graphs, less noise, more time
     num_negatives: int = _option(1, "number of negative graphs (K); 0 for none", low=0)
+    # one weight per relation is enough for one product per layer
+    relation_maps: bool = _option(
+        False, "learn one weight per relation and dimension for the messages of relations (M_r); slower"
+    )
     # the loss uses global negatives too; blocks are global ones with faster memory access
     sampler: Literal["global", "source", "blocks"] = _option(
         "global", "sampler of negatives: both ends random (global), one end kept (source), or random blocks of nodes"

@@ -12,6 +12,7 @@ from yinyan.datasets import collegemsg, enron, knowledge, ogb, planetoid, recomm
 from yinyan.datasets.bundled import LASTFM_SIZES, bundled_lastfm
 from yinyan.datasets.dataset import Dataset, Size, check_size
 from yinyan.datasets.heart import read_heart
+from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.datasets.places import Places
 from yinyan.datasets.sources import (
     COLLEGEMSG,
@@ -27,7 +28,7 @@ from yinyan.errors import InputError
 from yinyan.graph import Graph
 from yinyan.progress import Progress
 
-__all__ = ["NAMES", "load"]
+__all__ = ["NAMES", "load", "load_knowledge_graph"]
 
 
 def load(
@@ -82,6 +83,42 @@ def load(
         raise InputError(f"'{given}' is not a folder: give the one that holds planetoid/, heart/, ogbl_ddi/ and so on")
     found = _READERS[name](name, Places(given, download, progress))
     return replace(found, notes=found.graph.notes)
+
+
+def load_knowledge_graph(
+    name: str, *, folder: str | os.PathLike[str] | None = None, download: bool = True
+) -> KnowledgeGraph:
+    """Load a knowledge graph with its relations and its parts. There is no download: the files have to be there.
+
+    Parameters
+    ----------
+    name
+        'fb15k-237' or 'wn18rr'.
+    folder
+        The folder of the files; $YINYAN_DATA, and then the user's cache, unless given.
+    download
+        Whether missing files are looked for elsewhere.
+
+    Returns
+    -------
+    KnowledgeGraph
+        The graph, and the triples of training, validation and test.
+
+    Raises
+    ------
+    InputError
+        If there is no such data set or folder, or the files are missing or damaged.
+
+    Examples
+    --------
+    >>> from yinyan import datasets
+    >>> len(datasets.load_knowledge_graph("wn18rr").graph.relations)  # doctest: +SKIP
+    11
+    """
+    if name not in knowledge.TRIPLES:
+        raise InputError(f"no knowledge graph is called {name!r} (known: {', '.join(map(repr, knowledge.TRIPLES))})")
+    places = Places(None if folder is None else Path(folder).expanduser(), download, None)
+    return knowledge.read_triples(places.obtain(knowledge_group(name)), name)
 
 
 def _planetoid(name: str, places: Places) -> Dataset:

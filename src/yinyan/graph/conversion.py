@@ -12,7 +12,18 @@ from yinyan.graph.graph import Graph
 from yinyan.graph.pair_tables import is_frame
 from yinyan.graph.typed_graph import TypedGraph
 
-__all__ = ["as_graph"]
+__all__ = ["as_any_graph", "as_graph"]
+
+
+def as_any_graph(source: Any, tell: Callable[[str], None] = lambda text: None) -> Graph | TypedGraph:
+    """The same as `as_graph`, but a graph with relations stays one."""
+    if isinstance(source, TypedGraph):
+        return source
+    if hasattr(source, "node_types") and hasattr(source, "edge_types"):
+        made = TypedGraph.from_pyg(source)
+        tell(f"graph: {made.describe().splitlines()[0]}")
+        return made
+    return as_graph(source, tell)
 
 
 def as_graph(source: Any, tell: Callable[[str], None] = lambda text: None) -> Graph:

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from yinyan.errors import InputError
 from yinyan.graph.graph import Adjacency
+from yinyan.metrics.filtered_ranking import FilteredRanking, filtered_ranking
 from yinyan.text import counted
 
-__all__ = ["FullRanking", "full_ranking", "ranking_by_rivals"]
+__all__ = ["FilteredRanking", "FullRanking", "filtered_ranking", "full_ranking", "ranking_by_rivals"]
 
 # rows of sources (b,) -> their scores for all nodes (b, num_nodes), or for the candidates in their order
 ScoreBlock = Callable[[NDArray[np.int64]], Any]

@@ -19,7 +19,8 @@ from yinyan.randomness import dropout
 from yinyan.settings import DecoderSettings
 
 __all__ = [
-    *("DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "MultiDotDecoder", "build_decoder"),
+    *("DECODERS", "Decoder", "DistanceDecoder", "DotDecoder", "HadamardMLP", "MultiDotDecoder"),
+    *("build_decoder", "near_identity"),
 ]
 
 _SHARED_HIDDEN = 64  # between what sketches say of a pair and what a decoder makes of it
@@ -40,8 +41,8 @@ class Decoder(nn.Module):
         super().__init__()
         self.size = size
         self.structure = self.structure_kind(sketch_size, _SHARED_HIDDEN, self.shared_width) if sketch_size else None
-        self.source_map = _near_identity(size) if directed else None
-        self.target_map = _near_identity(size) if directed else None
+        self.source_map = near_identity(size) if directed else None
+        self.target_map = near_identity(size) if directed else None
 
     @property
     def embedding_size(self) -> int:
@@ -124,7 +125,7 @@ class HadamardMLP(Decoder):
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
     ) -> Tensor:
         """MLP(y_i ⊙ y_j)."""
-        return self._of_products(sources * targets, generator, shared)
+        return self.of_products(sources * targets, generator, shared)
 
     def placed_logits(
         self, y: Tensor, pairs: Tensor, generator: torch.Generator | None, shared: Tensor | None
@@ -133,9 +134,9 @@ class HadamardMLP(Decoder):
         own = type(self).pair_logits is not HadamardMLP.pair_logits  # a subclass may read the rows themselves
         if own or not self.is_symmetric:
             return super().placed_logits(y, pairs, generator, shared)
-        return self._of_products(pair_products(y, self.size, pairs), generator, shared)
+        return self.of_products(pair_products(y, self.size, pairs), generator, shared)
 
-    def _of_products(self, x: Tensor, generator: torch.Generator | None, shared: Tensor | None) -> Tensor:
+    def of_products(self, x: Tensor, generator: torch.Generator | None, shared: Tensor | None) -> Tensor:
         """The MLP; what is shared joins the first hidden layer, or the logit if there is none."""
         for linear, norm in zip(self.hidden, self.norms, strict=True):
             z = linear(x)
@@ -322,7 +323,7 @@ def build_decoder(
     )
 
 
-def _near_identity(size: int) -> nn.Parameter:
+def near_identity(size: int) -> nn.Parameter:
     """Close to symmetric at first: direction is learned where the data show it."""
     start = torch.empty(size, size)
     if start.is_meta:  # to be read from a file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -20,7 +21,7 @@ from yinyan.model.sketches import Sketches
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
 
-__all__ = ["BaseModel", "Encoder", "EncoderInput", "NodeEncoder", "NodeNorm"]
+__all__ = ["BaseModel", "Encoder", "EncoderInput", "NodeEncoder", "NodeNorm", "inverse_of"]
 
 _ORTHOGONAL_UP_TO = 200_000  # rows: beyond, a QR factorisation costs more than it brings
 _BLOCK_ROWS = 8192  # of a table that are multiplied at a time: some megabytes
@@ -172,17 +173,23 @@ class NodeEncoder(nn.Module):
 class Encoder(NodeEncoder):
     """Y(T): T descent steps from f on the energy of a message graph."""
 
+    base: BaseModel
+
     def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:
-        super().__init__()
+        self._set_up(settings, lambda: BaseModel(settings, num_nodes, num_features))
+
+    def _set_up(self, settings: EncoderSettings, base: Callable[[], BaseModel]) -> None:
+        """Everything beside the base model, which is made in its place among the random draws."""
+        nn.Module.__init__(self)
         if settings.margin is not None and settings.storage != "float32":
             raise SettingsError("encoder.storage: layers with a margin are stored in float32 (set margin = 'none')")
         self.settings = settings
-        self.base = BaseModel(settings, num_nodes, num_features)
+        self.base = base()
         apart = settings.num_negatives > 1 and not settings.expected_negatives
         learned = settings.learn_repulsion != "no"
         count = settings.num_negatives if apart and (learned or settings.margin is not None) else 1
         count = min(count, settings.num_negatives)
-        start = torch.full((count,), _inverse(settings.learn_repulsion, settings.repulsion) if count else 0.0)
+        start = torch.full((count,), inverse_of(settings.learn_repulsion, settings.repulsion) if count else 0.0)
         if learned:
             self.repulsion_weight = nn.Parameter(start)
         else:
@@ -330,7 +337,7 @@ def _rows(count: int, size: int, *, orthogonal: bool) -> Tensor:
     return torch.randn(count, size) / math.sqrt(size)
 
 
-def _inverse(function: str, value: float) -> float:
+def inverse_of(function: str, value: float) -> float:
     """The free parameter that `function` maps to `value`."""
     if function == "no":
         return value

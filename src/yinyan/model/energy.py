@@ -37,6 +37,11 @@ class Laplacian:
     diagonal: Tensor  # (n, 1): D_k / D, which is 1 for a lone graph's nodes with edges
     adjacency: Operator
 
+    @property
+    def largest(self) -> float:
+        """Half a bound of the largest eigenvalue."""
+        return 1.0
+
     def product(self, y: Tensor) -> Tensor:
         """L̃ Y."""
         return self.diagonal * y - self.adjacency.product(y)
@@ -96,8 +101,11 @@ def layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> Tensor:
 
 
 def safe_step_size(terms: EnergyTerms) -> float:
-    """1 / (λ0 max_i 1/(D + D⁻)_ii + 2λ): without a margin, the energy falls at every layer."""
-    steepest = terms.anchoring * float(terms.anchor.max()) + 2 * terms.attraction
+    """1 / (λ0 max_i 1/(D + D⁻)_ii + 2λ): without a margin, the energy falls at every layer.
+
+    With relations λ is max_i Σ_r λ_r D_r,ii / D_ii.
+    """
+    steepest = terms.anchoring * float(terms.anchor.max()) + 2 * terms.attraction * terms.links.largest
     return 1.0 / steepest if steepest > 0 else 1.0
 
 

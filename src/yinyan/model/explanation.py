@@ -8,12 +8,13 @@ shares add up to score - score_alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from yinyan.errors import SettingsError
 from yinyan.model.decoder import Decoder
 from yinyan.model.descent import Gates, gated_layer
 from yinyan.model.encoder import Encoder
@@ -21,6 +22,8 @@ from yinyan.model.gated_descent import GatedDescent
 from yinyan.model.layer import Layer
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import Operator, SparseMatrix, SymmetricOperator
+from yinyan.model.relation_laplacian import RelationLaplacian
+from yinyan.model.relation_messages import RelationMessages
 
 __all__ = ["Explainer", "Share"]
 
@@ -35,6 +38,7 @@ class Share:
     neighbour: int | None  # None: the mean of all nodes
     attracts: bool
     amount: float
+    relation: int | None = None  # of the link, where there are several
 
 
 class Explainer:
@@ -63,7 +67,11 @@ class Explainer:
         f: Tensor | None = None,
     ) -> None:
         self.encoder, self.messages = encoder, messages
-        self.terms = encoder.terms(messages, negatives)
+        self.terms, self.relations = encoder.terms(messages, negatives), None
+        if isinstance(messages, RelationMessages) and isinstance(self.terms.links, RelationLaplacian):
+            if self.terms.links.maps is not None:
+                raise SettingsError("encoder.relation_maps: explanations need relations without maps (set it to false)")
+            self.terms, self.relations = replace(self.terms, links=self.terms.links.merged), messages.relation_of_slot
         self.f = (encoder.base(features, self.terms) if f is None else f).contiguous()
         self.layer = None
         if encoder.settings.margin is None or not self.terms.negatives:
@@ -75,14 +83,16 @@ class Explainer:
         """Shares of the gates, the score with all gates shut, and the score."""
         ends = list(dict.fromkeys((source, target)))
         graphs = (self.terms.links, *self.terms.negatives)
-        named, groups = zip(*(_gates(graph.adjacency, ends, self.f.device) for graph in graphs), strict=True)
+        relations = (self.relations, *(None for _ in self.terms.negatives))
+        made = (_gates(g.adjacency, ends, self.f.device, of) for g, of in zip(graphs, relations, strict=True))
+        named, groups = zip(*made, strict=True)
         question = _Question(self, decoder, (source, target), groups, [len(names) for names in named])
         local = self.layer is not None and not whole and len(ends) == 2
         amounts, alone, full = question.by_few_columns() if local else question.by_all_rows()
         shares = [
-            Share(end, neighbour, kind == 0, amount)
+            Share(end, neighbour, kind == 0, amount, relation)
             for kind, (names, part) in enumerate(zip(named, amounts.split(question.counts), strict=True))
-            for (end, neighbour), amount in zip(names, part.tolist(), strict=True)
+            for (end, neighbour, relation), amount in zip(names, part.tolist(), strict=True)
         ]
         return sorted(shares, key=lambda share: -abs(share.amount)), alone, full
 
@@ -158,21 +168,25 @@ def _way() -> list[tuple[float, float]]:
     return [((float(point) + 1) / 2, float(weight) / 2) for point, weight in zip(points, weights, strict=True)]
 
 
-def _gates(adjacency: Operator, ends: list[int], device: torch.device) -> tuple[list[tuple[int, int | None]], Gates]:
-    """(end, neighbour) of each gate, and its entries: both of each stored pair that touches an end; all of an end's row
-    where the graph is an expectation."""
+def _gates(
+    adjacency: Operator, ends: list[int], device: torch.device, relations: Tensor | None = None
+) -> tuple[list[tuple[int, int | None, int | None]], Gates]:
+    """(end, neighbour, relation) of each gate, and its entries: both of each stored pair that touches an end; all of an
+    end's row where the graph is an expectation. `relations` (nnz,) are those of the stored entries."""
     if not isinstance(adjacency, SymmetricOperator):
         rows, gate = torch.tensor(ends, device=device), torch.arange(len(ends), device=device)
-        return [(end, None) for end in ends], Gates(rows, None, None, gate)
-    named: list[tuple[int, int | None]] = []
+        return [(end, None, None) for end in ends], Gates(rows, None, None, gate)
+    count = 1 if relations is None or not relations.numel() else int(relations.max()) + 1
+    named: list[tuple[int, int | None, int | None]] = []
     parts = []
     for place, end in enumerate(ends):
         here = slice(*adjacency.indptr[end : end + 2].tolist())
         others, values = adjacency.columns[here].long(), adjacency.values[here]
+        keys = others if relations is None else others * count + relations[here]
         # the other end has brought both entries along, or the link is hidden
         fresh = (values != 0) & ~torch.isin(others, torch.tensor(ends[:place], device=device))
-        neighbours, gate = others[fresh].unique(return_inverse=True)
+        distinct, gate = keys[fresh].unique(return_inverse=True)
         parts.append((torch.full_like(gate, end), others[fresh], values[fresh], gate + len(named)))
-        named += [(end, other) for other in neighbours.tolist()]
+        named += [(end, key // count, None if relations is None else key % count) for key in distinct.tolist()]
     near, far, values, gate = (torch.cat(part) for part in zip(*parts, strict=True))
     return named, Gates(torch.cat([near, far]), torch.cat([far, near]), values.repeat(2), gate.repeat(2))

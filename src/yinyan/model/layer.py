@@ -12,6 +12,7 @@ from torch import Tensor
 
 from yinyan.model.energy import EnergyTerms
 from yinyan.model.operators import LowRankOperator, Operator, SymmetricOperator, csr_product, row_dots
+from yinyan.model.relation_laplacian import RelationLaplacian
 from yinyan.native.graph_kernels import Beside, Csr, Gathering, project, suits
 from yinyan.native.graph_kernels import layer as compiled_layer
 
@@ -23,7 +24,15 @@ _Numbers = TypeVar("_Numbers", Tensor, NDArray[np.float64])
 class Layer:
     """The coefficients and matrices of Y -> C1 Y + C2 f + Σ_k c_k S_k Y: LAYER without a margin."""
 
-    def __init__(self, own: Tensor, base: Tensor, factors: Tensor, graphs: tuple[Operator, ...]) -> None:
+    def __init__(
+        self,
+        own: Tensor,
+        base: Tensor,
+        factors: Tensor,
+        graphs: tuple[Operator, ...],
+        merged: tuple[SymmetricOperator, float, int] | None = None,
+    ) -> None:
+        """`merged` is one matrix, its factor, and how many of the first graphs it is the weighted sum of."""
         self.own = own  # (n, 1): C1, perhaps learned
         self.base = base.contiguous()  # (n, 1): C2, a constant
         self.factors = factors  # (K,): c_k, perhaps learned, the edges' positive, the negatives' negative
@@ -31,6 +40,11 @@ class Layer:
         self.halo = next((g.halo for g in graphs if isinstance(g, SymmetricOperator)), None)
         each = list(zip(graphs, factors.tolist(), strict=True))
         self.matrices = [Csr(g.indptr, g.columns, g.values, c) for g, c in each if isinstance(g, SymmetricOperator)]
+        self.fewest = self.matrices  # for passes that need no inner product with each graph's own part
+        if merged is not None:
+            matrix, factor, count = merged
+            one = Csr(matrix.indptr, matrix.columns, matrix.values, factor)
+            self.fewest = [one, *self.matrices[count:]]
         low_rank = [(g, c) for g, c in each if isinstance(g, LowRankOperator)]
         self.diagonal = own.detach()  # C1 with the diagonals of the low-rank graphs
         for graph, factor in low_rank:
@@ -50,8 +64,31 @@ class Layer:
         own, base = diagonals(terms.links.diagonal, terms.anchor, terms.anchoring, terms.attraction, step_size)
         for push, graph in zip(pushes, terms.negatives, strict=True):
             own = own + push * graph.diagonal
+        repelling = tuple(graph.adjacency for graph in terms.negatives)
+        if isinstance(terms.links, RelationLaplacian):
+            return cls._of_relations(own, base, terms.links, step_size * terms.attraction, pushes, repelling)
         factors = torch.cat([pushes.new_tensor([step_size * terms.attraction]), -pushes])
-        return cls(own, base, factors, (terms.links.adjacency, *(graph.adjacency for graph in terms.negatives)))
+        return cls(own, base, factors, (terms.links.adjacency, *repelling))
+
+    @classmethod
+    def _of_relations(
+        cls,
+        own: Tensor,
+        base: Tensor,
+        links: RelationLaplacian,
+        strength: float,
+        pushes: Tensor,
+        repelling: tuple[Operator, ...],
+    ) -> Layer:
+        """One matrix forward; the gradients of the λ_r take the matrices one by one."""
+        merged = links.adjacency
+        if links.maps is not None or links.weights is None or not isinstance(merged, SymmetricOperator):
+            raise ValueError("relations with maps of their own have no such layer: descend by the gradient")
+        if not links.weights.requires_grad or not torch.is_grad_enabled():
+            factors = torch.cat([pushes.new_tensor([strength]), -pushes])
+            return cls(own.detach() if not pushes.requires_grad else own, base, factors, (merged, *repelling))
+        factors = torch.cat([strength * links.weights.to(pushes), -pushes])
+        return cls(own, base, factors, (*links.parts, *repelling), (merged, strength, len(links.parts)))
 
     def sums(self, x: Tensor) -> Tensor | None:
         """(r, d) Uᵀ x of the low-rank graphs, if there are any: every row of a layer needs them."""
@@ -87,7 +124,7 @@ class Layer:
         """
         next_left, low_rank = self.left if ahead else None, self.turned(sums)
         beside = Beside(self.diagonal, self.base, f, low_rank=low_rank, next_left=next_left, first_row=first_row)
-        return self._summed(layer_pass(self._extended(y), out, self.matrices, beside)[1])
+        return self._summed(layer_pass(self._extended(y), out, self.fewest, beside)[1])
 
     def backward(
         self,
@@ -108,7 +145,8 @@ class Layer:
             self.diagonal, self.base, None, to_f, gathering, other=y, low_rank=self.turned(sums), row_dots=along,
             next_left=None if gathering == "join" else self.left,
         )  # fmt: skip
-        dots, ahead = layer_pass(self._extended(g), out, self.matrices, beside)
+        matrices = self.fewest if y is None else self.matrices
+        dots, ahead = layer_pass(self._extended(g), out, matrices, beside)
         ahead = self._summed(ahead)
         if along is None:
             return ahead, None, None

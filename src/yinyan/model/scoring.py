@@ -77,8 +77,8 @@ def decode(decoder: Decoder, y: Tensor | Callable[[Tensor], Tensor], pairs: Tens
 
 @torch.no_grad()
 def score_pairs(model: Model, y: Tensor, messages: MessageGraph, pairs: Tensor) -> Scores:
-    """(...) logits of (..., 2) pairs at inference, in blocks of bounded size."""
-    scores = _in_blocks(lambda block: model.logits(y, block, messages), pairs.reshape(-1, 2))
+    """(...) logits of (..., 2) pairs, or (..., 3) triples, at inference, in blocks of bounded size."""
+    scores = _in_blocks(lambda block: model.logits(y, block, messages), pairs.reshape(-1, pairs.shape[-1]))
     return scores.reshape(pairs.shape[:-1])
 
 

@@ -8,8 +8,9 @@ from torch import Tensor
 from yinyan.model.encoder import Encoder
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import Halo
+from yinyan.settings import EncoderSettings
 
-__all__ = ["leading_eigenvectors", "spectral_width", "start_spectrally"]
+__all__ = ["leading_eigenvectors", "set_table", "spectral_rows", "spectral_width", "start_spectrally"]
 
 _BEYOND = 16  # columns more than asked for: they take up what has not converged
 _ROUNDS = 4  # of orthonormalisation; later ones change next to nothing of what training starts from
@@ -62,16 +63,34 @@ def start_spectrally(
     base, settings = encoder.base, encoder.settings
     if base.table is None or base.table_weight is None:
         raise ValueError("a spectral start needs learned embeddings")
-    size = base.table.shape[1]
+    rows = spectral_rows(settings, base.table.shape[1], messages, generator, order)
+    set_table(base.table, base.table_weight, rows)
+
+
+@torch.no_grad()
+def spectral_rows(
+    settings: EncoderSettings,
+    size: int,
+    messages: MessageGraph,
+    generator: torch.Generator | Tensor,
+    order: Tensor | None = None,
+) -> Tensor:
+    """(n, up to size) rows of the tables: eigenvectors, enlarged by what the layers will shrink them."""
     vectors, values = leading_eigenvectors(messages, size, generator, order)
     step = 1.0 if settings.step_size == "safe" else settings.step_size
     kept = (1 - step * settings.attraction * (1 - values)).abs().clamp(min=_LEAST)
     weights = values.clamp(min=0).sqrt() / kept**settings.num_steps
     rows = vectors * weights
     length = _mean(rows.square().sum(1), messages.halo).sqrt().clamp(min=torch.finfo(rows.dtype).tiny)
-    base.table.mul_(_NOISE)
-    base.table[:, : rows.shape[1]] = rows / length
-    for block in base.table_weight:
+    return rows / length
+
+
+@torch.no_grad()
+def set_table(table: Tensor, weights: Tensor, rows: Tensor) -> None:
+    """Put rows into a table of as many nodes; the columns that they do not fill keep a little noise."""
+    table.mul_(_NOISE)
+    table[:, : rows.shape[1]] = rows
+    for block in weights:
         block.copy_(torch.eye(*block.shape, device=block.device))
 
 

@@ -142,10 +142,11 @@ void block(const Layer& layer, int64_t i, int64_t column, double* dots) {
   }
   for (int64_t k = 0; k < layer.num_matrices; ++k) {
     const Matrix& m = layer.matrices[k];
+    const int32_t last = m.indptr[i + 1];
+    if (m.indptr[i] == last && !(layer.part && k + 1 == layer.num_matrices)) continue;  // one of many relations
     Lanes sum[kParts];
 #pragma GCC unroll 16
     for (int p = 0; p < kParts; ++p) sum[p] = Lanes{};
-    const int32_t last = m.indptr[i + 1];
     for (int32_t e = m.indptr[i]; e < last; ++e) {
       const int32_t next = e + kAhead < m.last ? e + kAhead : m.last;
       const char* ahead = reinterpret_cast<const char*>(x + int64_t(m.columns[next]) * d);

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from yinyan.store.model_files import FORMAT, check_target, fitted_model, load_model, read_manifest, save_model
+from yinyan.store.model_files import (
+    FORMAT,
+    check_target,
+    fitted_model,
+    load_any_model,
+    load_model,
+    read_manifest,
+    save_model,
+)
 from yinyan.store.opening import OpenedModel, opened_model
 
 __all__ = [
@@ -10,6 +18,7 @@ __all__ = [
     "OpenedModel",
     "check_target",
     "fitted_model",
+    "load_any_model",
     "load_model",
     "opened_model",
     "read_manifest",

@@ -8,22 +8,22 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
 
 from yinyan import __version__
 from yinyan.errors import StoreError, YinYanError
-from yinyan.files import exclusive, flush_to_disk, remove_abandoned, system_errors, temporary_beside, write_error
+from yinyan.files import exclusive, flush_to_disk, remove_abandoned, temporary_beside, write_error
 from yinyan.graph.features import SparseFeatures
 from yinyan.model.fitted import Fitted
+from yinyan.model.typed_fitted import TypedFitted
 from yinyan.settings import GROUPS
 from yinyan.store.card import model_card
 from yinyan.store.lists import list_arrays
@@ -37,16 +37,19 @@ from yinyan.store.opening import (
     saving_lock,
 )
 from yinyan.store.reading import fitted_from
+from yinyan.store.typed_files import is_typed, typed_from, write_typed_parts
+from yinyan.store.writing import feature_arrays, save_arrays, save_json
 
-__all__ = ["FORMAT", "check_target", "fitted_model", "load_model", "read_manifest", "save_model"]
+__all__ = ["FORMAT", "check_target", "fitted_model", "load_any_model", "load_model", "read_manifest", "save_model"]
 
 _PATIENCE = 60.0  # seconds to wait for another process that saves to the same place
 _TEMPORARY = re.compile(r"\..+\.tmp")  # of a file that was being written here when its writer was killed
 
 Arrays = dict[str, NDArray[Any]]
+_Read = TypeVar("_Read")
 
 
-def save_model(path: Path, fitted: Fitted, params: Mapping[str, Any]) -> None:
+def save_model(path: Path, fitted: Fitted | TypedFitted, params: Mapping[str, Any]) -> None:
     """Write beside `path`, then swap: a crash at any moment leaves the old model or the new one."""
     check_target(path)
     place = path.resolve()  # a link to a model stays a link, and '.' has a name
@@ -75,10 +78,28 @@ def load_model(path: Path, device: torch.device, *, mapped: bool = False) -> tup
         return fitted_model(opened, device, mapped=mapped)
 
 
+def load_any_model(path: Path, device: torch.device) -> tuple[Fitted | TypedFitted, dict[str, Any]]:
+    """The same, of a model with relations or without."""
+    with opened_model(path) as opened:
+        if not is_typed(opened):
+            return fitted_model(opened, device, mapped=False)
+        return _named(opened, lambda: typed_from(opened, device))
+
+
 def fitted_model(opened: OpenedModel, device: torch.device, *, mapped: bool) -> tuple[Fitted, dict[str, Any]]:
     """The model of files that were opened together; crafted or outdated ones can raise anything, and it is named."""
+    if is_typed(opened):
+        raise StoreError(
+            f"the model in '{opened.path}' has relations, which are not understood here yet: ask it in Python "
+            "(LinkPredictor.load) or with yinyan recommend, score or explain --relation"
+        )
+    return _named(opened, lambda: fitted_from(opened, device, mapped=mapped))
+
+
+def _named(opened: OpenedModel, read: Callable[[], _Read]) -> _Read:
+    """What is read, or an error that names the model."""
     try:
-        return fitted_from(opened, device, mapped=mapped)
+        return read()
     except StoreError:
         raise
     except Exception as error:
@@ -89,19 +110,22 @@ def fitted_model(opened: OpenedModel, device: torch.device, *, mapped: bool) -> 
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def _write_parts(folder: Path, fitted: Fitted, params: Mapping[str, Any]) -> None:
+def _write_parts(folder: Path, fitted: Fitted | TypedFitted, params: Mapping[str, Any]) -> None:
+    if isinstance(fitted, TypedFitted):
+        write_typed_parts(folder, fitted, _plain_params(params))
+        return
     weights = {name: value.detach().cpu() for name, value in fitted.model.state_dict().items()}
-    _save_arrays(folder / "weights.safetensors", {name: value.numpy() for name, value in weights.items()})
+    save_arrays(folder / "weights.safetensors", {name: value.numpy() for name, value in weights.items()})
     positive, negative = fitted.valid_scores
     numbers = {"embeddings": fitted.embeddings.cpu().numpy(), "valid_links": positive, "valid_non_links": negative}
-    _save_arrays(folder / "embeddings.safetensors", numbers | list_arrays(fitted.valid_lists))
-    _save_arrays(folder / "graph.safetensors", _graph_arrays(fitted))
+    save_arrays(folder / "embeddings.safetensors", numbers | list_arrays(fitted.valid_lists))
+    save_arrays(folder / "graph.safetensors", _graph_arrays(fitted))
     pq.write_table(fitted.graph.ids.to_arrow(), folder / "ids.parquet")
     if fitted.graph.attributes is not None:
         pq.write_table(fitted.graph.attributes.table, folder / "attributes.parquet", compression="zstd")
     (folder / "settings.toml").write_text(fitted.settings.to_toml(), encoding="utf-8")
-    _save_json(folder / "metrics.json", {"protocol": fitted.protocol, "validation": fitted.metrics})
-    _save_json(folder / "model.json", _facts(fitted, params))
+    save_json(folder / "metrics.json", {"protocol": fitted.protocol, "validation": fitted.metrics})
+    save_json(folder / "model.json", _facts(fitted, params))
     lines = [json.dumps(dataclasses.asdict(record)) + "\n" for record in fitted.history]
     (folder / "training.jsonl").write_text("".join(lines), encoding="utf-8")
     (folder / "README.md").write_text(model_card(fitted), encoding="utf-8")
@@ -113,23 +137,13 @@ def _graph_arrays(fitted: Fitted) -> Arrays:
     for name in ("weights", "times", "sides"):
         if getattr(graph, name) is not None:
             arrays[name] = getattr(graph, name)
-    if isinstance(graph.features, SparseFeatures):
-        arrays["feature_indptr"] = graph.features.indptr
-        arrays["feature_indices"] = graph.features.indices
-        arrays["feature_values"] = graph.features.values
-    elif graph.features is not None:
-        arrays["features"] = graph.features
-    return arrays
+    return arrays | feature_arrays(graph.features)
 
 
 def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
     graph = fitted.graph
-    plain = {**params, "seed": int(params["seed"])}  # which may be numpy's, and JSON knows only Python's
-    for group in GROUPS:  # a mapping of overrides, a settings object, or None
-        given = plain[group]
-        plain[group] = given if given is None else dict(given) if isinstance(given, Mapping) else vars(given)
     return {
-        "params": plain,
+        "params": _plain_params(params),
         "seed": fitted.seed,
         "directed": graph.directed,
         "num_features": graph.features.num_columns if isinstance(graph.features, SparseFeatures) else None,
@@ -149,12 +163,21 @@ def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The predictor's parameters as JSON has them."""
+    plain = {**params, "seed": int(params["seed"])}  # which may be numpy's, and JSON knows only Python's
+    for group in GROUPS:  # a mapping of overrides, a settings object, or None
+        given = plain[group]
+        plain[group] = given if given is None else dict(given) if isinstance(given, Mapping) else vars(given)
+    return plain
+
+
 def _write_manifest(folder: Path) -> None:
     files = {file.name: {"bytes": file.stat().st_size, "sha256": _digest(file)} for file in sorted(folder.iterdir())}
     for name in files:
         (folder / name).chmod(0o666 & ~_umask())  # safetensors writes for its owner only
         flush_to_disk(folder / name)
-    _save_json(
+    save_json(
         folder / MANIFEST, {"format": FORMAT, "library": __version__, "torch": torch.__version__, "files": files}
     )
     flush_to_disk(folder / MANIFEST)
@@ -211,15 +234,6 @@ def check_target(path: Path) -> None:
         raise StoreError(f"'{path}' is a file: a model is a directory (choose another name)")
     if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
         raise StoreError(f"'{path}' holds other files and no model: choose another name, or empty it")
-
-
-def _save_arrays(path: Path, arrays: Arrays) -> None:
-    with system_errors():
-        save_file({name: np.asarray(value, order="C") for name, value in arrays.items()}, path)
-
-
-def _save_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _digest(path: Path) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from yinyan.graph import Graph
 from yinyan.graph.attributes import Attributes, stored_column
 from yinyan.graph.column_report import ColumnReport
-from yinyan.graph.features import FeatureEncoder, SparseFeatures
+from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Ids
 from yinyan.model.calibration import calibration_from_dict
 from yinyan.model.fitted import EpochRecord, Fitted, empty_model
@@ -26,7 +26,16 @@ from yinyan.settings import Settings, settings_from_text, without_retired
 from yinyan.store.lists import read_lists
 from yinyan.store.opening import OpenedModel
 
-__all__ = ["fitted_from"]
+__all__ = [
+    "attributes_from",
+    "check_work",
+    "features_from",
+    "figures_from",
+    "fitted_from",
+    "ids_from",
+    "of_type",
+    "with_weights",
+]
 
 _MOST_REPEATS = 100_000  # of steps, samples and other work that the weights do not bound
 
@@ -35,47 +44,50 @@ Arrays = dict[str, NDArray[Any]]
 
 def fitted_from(opened: OpenedModel, device: torch.device, *, mapped: bool) -> tuple[Fitted, dict[str, Any]]:
     """The fitted model and the predictor's parameters. What does not fit together raises an error of any kind."""
-    facts = _typed(opened.json("model.json"), dict, "model.json")
+    facts = of_type(opened.json("model.json"), dict, "model.json")
     settings = Settings().updated(settings_from_text(opened.text("settings.toml"), "settings.toml", saved=True))
     arrays = opened.arrays("graph.safetensors", mapped=mapped)
     numbers = opened.arrays("embeddings.safetensors", mapped=mapped)
     weights = opened.arrays("weights.safetensors", mapped=False)
-    _check_work(settings, weights, numbers["embeddings"].shape)
-    graph = _graph(arrays, facts, _ids(opened, len(numbers["embeddings"])), _attributes(opened, facts))
-    model = _with_weights(empty_model(settings, graph), weights)
+    check_work(settings, weights, numbers["embeddings"].shape)
+    ids = ids_from(opened, len(numbers["embeddings"]))
+    graph = _graph(arrays, facts, ids, attributes_from(opened, facts.get("label"), len(ids)))
+    model = with_weights(empty_model(settings, graph), weights)
     _check_numbers(numbers, graph, settings)
     history = [json.loads(line) for line in opened.text("training.jsonl").splitlines()]
     fitted = Fitted(
         graph=graph,
         message_edges=_message_edges(arrays["message_edges"], graph),
         settings=settings,
-        seed=_typed(facts["seed"], int, "seed"),
+        seed=of_type(facts["seed"], int, "seed"),
         model=model.to(device),
         embeddings=torch.from_numpy(numbers["embeddings"]).to(device),
         calibration=calibration_from_dict(facts["calibration"]),
-        metrics=_numbers(opened.json("metrics.json")["validation"], "metrics.json"),
-        protocol=_typed(facts["protocol"], str, "protocol"),
-        split_text=_typed(facts["split"], str, "split"),
-        reasons=tuple(_typed(reason, str, "reasons") for reason in facts["reasons"]),
+        metrics=figures_from(opened.json("metrics.json")["validation"], "metrics.json"),
+        protocol=of_type(facts["protocol"], str, "protocol"),
+        split_text=of_type(facts["split"], str, "split"),
+        reasons=tuple(of_type(reason, str, "reasons") for reason in facts["reasons"]),
         history=tuple(EpochRecord(**record) for record in history),
-        best_epoch=_typed(facts["best_epoch"], int, "best_epoch"),
+        best_epoch=of_type(facts["best_epoch"], int, "best_epoch"),
         energy=tuple(float(value) for value in facts["energy"]),
         seconds=float(facts["seconds"]),
         valid_scores=(numbers["valid_links"], numbers["valid_non_links"]),
         valid_lists=read_lists(numbers, facts.get("missing")),
         reranking=reranking_from_dict(facts.get("reranking")),
     )
-    return fitted, without_retired(_typed(facts["params"], dict, "params"))
+    return fitted, without_retired(of_type(facts["params"], dict, "params"))
 
 
-def _typed(value: Any, kind: type, name: str) -> Any:
+def of_type(value: Any, kind: type, name: str) -> Any:
+    """The value, which needs to be of a type."""
     if not isinstance(value, kind):
         raise TypeError(f"{name} needs to be of type {kind.__name__} (got {type(value).__name__})")
     return value
 
 
-def _numbers(values: Mapping[str, Any], name: str) -> dict[str, float]:
-    if not all(type(value) in (int, float) for value in _typed(values, dict, name).values()):
+def figures_from(values: Mapping[str, Any], name: str) -> dict[str, float]:
+    """Figures by name."""
+    if not all(type(value) in (int, float) for value in of_type(values, dict, name).values()):
         raise TypeError(f"{name} needs numbers by name")
     return dict(values)
 
@@ -88,34 +100,35 @@ def _parquet(opened: OpenedModel, name: str) -> pq.ParquetFile:
     return pq.ParquetFile(opened.file(name), pre_buffer=False)
 
 
-def _ids(opened: OpenedModel, count: int) -> Ids:
-    held = _parquet(opened, "ids.parquet")
+def ids_from(opened: OpenedModel, count: int, name: str = "ids.parquet") -> Ids:
+    """Ids of as many nodes."""
+    held = _parquet(opened, name)
     if held.metadata.num_rows != count:  # seen before they are read: a few bytes can stand for many rows
-        raise ValueError(f"ids.parquet has {held.metadata.num_rows:,} ids, and there are {count:,} embeddings")
+        raise ValueError(f"{name} has {held.metadata.num_rows:,} ids, and there are {count:,} embeddings")
     ids = Ids.from_arrow(held.read())
     if len(ids) != count:
-        raise ValueError(f"ids.parquet has {len(ids):,} ids, and there are {count:,} embeddings")
+        raise ValueError(f"{name} has {len(ids):,} ids, and there are {count:,} embeddings")
     return ids
 
 
-def _attributes(opened: OpenedModel, facts: dict[str, Any]) -> Attributes | None:
+def attributes_from(
+    opened: OpenedModel, label: Any, count: int, file: str = "attributes.parquet"
+) -> Attributes | None:
     """Columns of the node table; models of earlier versions have none."""
-    if "attributes.parquet" not in opened.manifest["files"]:
+    if file not in opened.manifest["files"]:
         return None
-    label = facts.get("label")
-    held = _parquet(opened, "attributes.parquet")
-    count = _parquet(opened, "ids.parquet").metadata.num_rows
+    held = _parquet(opened, file)
     if held.metadata.num_rows != count:  # seen before they are read: a few bytes can stand for many rows
-        raise ValueError(f"attributes.parquet has {held.metadata.num_rows:,} rows, and there are {count:,} ids")
+        raise ValueError(f"{file} has {held.metadata.num_rows:,} rows, and there are {count:,} ids")
     table = held.read()
     columns = {name: stored_column(table[name]) for name in table.column_names}  # Parquet shortens some types
     odd = next((name for name, column in columns.items() if column is None), None)
     if odd is not None:
-        raise ValueError(f"attributes.parquet holds {table[odd].type} under {odd!r}, which is no attribute")
-    return Attributes(pa.table(columns), None if label is None else _typed(label, str, "label"))
+        raise ValueError(f"{file} holds {table[odd].type} under {odd!r}, which is no attribute")
+    return Attributes(pa.table(columns), None if label is None else of_type(label, str, "label"))
 
 
-def _check_work(settings: Settings, weights: Arrays, embeddings: tuple[int, ...]) -> None:
+def check_work(settings: Settings, weights: Arrays, embeddings: tuple[int, ...]) -> None:
     """Refuse settings that no model with these weights can have, before anything is built of them."""
     widest = max(size for shape in (embeddings, *(array.shape for array in weights.values())) for size in shape)
     bounds = {"num_layers": len(weights), "hidden_size": widest}
@@ -132,7 +145,8 @@ def _limit(name: str) -> int:
     return _MOST_REPEATS if name in ("num_steps", "num_negatives", "sign_hops", "inference_samples") else 1 << 40
 
 
-def _with_weights(model: Model, weights: Arrays) -> Model:
+def with_weights(model: Model, weights: Arrays) -> Model:
+    """The model with weights of the right names, shapes and types."""
     expected = model.state_dict()
     if expected.keys() != weights.keys():
         odd = sorted(expected.keys() ^ weights.keys())[0]
@@ -178,17 +192,22 @@ def _message_edges(edges: NDArray[Any], graph: Graph) -> NDArray[np.int64]:
     return edges
 
 
-def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids, attributes: Attributes | None) -> Graph:
-    features: Any = arrays.get("features")
-    if "feature_indptr" in arrays:
-        columns = _typed(facts["num_features"], int, "num_features")
+def features_from(arrays: Arrays, num_columns: Any, prefix: str = "") -> Features | None:
+    """Features, dense or sparse, checked."""
+    features: Any = arrays.get(f"{prefix}features")
+    if f"{prefix}feature_indptr" in arrays:
+        columns = of_type(num_columns, int, "num_features")
         if columns > 1 << 31:
             raise ValueError(f"num_features = {columns:,} is more than any model has")
-        features = SparseFeatures(
-            arrays["feature_indptr"], arrays["feature_indices"], arrays["feature_values"], columns
-        )
-    elif features is not None and features.ndim != 2:
+        parts = (arrays[f"{prefix}feature_{name}"] for name in ("indptr", "indices", "values"))
+        return SparseFeatures(*parts, columns)
+    if features is not None and features.ndim != 2:
         raise ValueError(f"'features' needs two dimensions (got the shape {features.shape})")
+    return features  # type: ignore[no-any-return]
+
+
+def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids, attributes: Attributes | None) -> Graph:
+    features = features_from(arrays, facts["num_features"])
     encoder = facts["feature_encoder"]
     return Graph(
         ids=ids,
@@ -197,9 +216,9 @@ def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids, attributes: Attribut
         times=arrays.get("times"),
         features=features,
         sides=arrays.get("sides"),
-        directed=_typed(facts["directed"], bool, "directed"),
+        directed=of_type(facts["directed"], bool, "directed"),
         feature_encoder=None if encoder is None else FeatureEncoder.from_dict(encoder),
-        notes=tuple(_typed(note, str, "notes") for note in facts["notes"]),
+        notes=tuple(of_type(note, str, "notes") for note in facts["notes"]),
         columns=ColumnReport.from_dicts(facts.get("columns", ())),  # earlier versions did not write it
         attributes=attributes,
     )

@@ -20,7 +20,16 @@ from yinyan.sampling import KnownPairs, draw_pairs
 from yinyan.settings import TrainingSettings
 from yinyan.splits import Split, known_pairs
 
-__all__ = ["MOST_CANDIDATES", "TrainingData", "draw_loss_negatives", "num_listed", "num_lists", "training_data"]
+__all__ = [
+    "MOST_CANDIDATES",
+    "Lists",
+    "TrainingData",
+    "draw_loss_negatives",
+    "num_listed",
+    "num_lists",
+    "training_data",
+    "valid_lists",
+]
 
 _LISTED = 50_000  # pairs of validation lists, or as many as there are edges: fewer than an epoch decodes
 _MOST_LISTED = 1_000_000
@@ -79,7 +88,7 @@ def training_data(
     else:
         edges = graph.edges[split.known_in_training]
         known = known_pairs(graph, edges if place is None else place[edges]).to(device)
-    lists = _valid_lists(split) if ranked else _Lists(np.empty((0, 1, 2), np.int64), np.empty((0, 0), np.bool_))
+    lists = valid_lists(split) if ranked else Lists(np.empty((0, 1, 2), np.int64), np.empty((0, 0), np.bool_))
     return TrainingData(
         features=feature_tensor(features, device),
         messages=messages,
@@ -94,7 +103,7 @@ def training_data(
     )
 
 
-class _Lists(NamedTuple):
+class Lists(NamedTuple):
     """Ends of validation edges, each with its partner and candidates."""
 
     pairs: NDArray[np.int64]  # (e, 1 + c, 2)
@@ -113,13 +122,17 @@ def num_lists(num_targets: int, count: int) -> int:
     return max(_FEWEST_ENDS, min(_MOST_LISTED, max(_LISTED, num_targets)) // max(1, count))
 
 
-def _valid_lists(split: Split) -> _Lists:
-    """The partners of some ends of validation edges among candidates: all nodes of a small graph, drawn ones else."""
+def valid_lists(split: Split, most: int | None = None) -> Lists:
+    """The partners of some ends of validation edges among candidates: all nodes of a small graph, drawn ones else.
+
+    `most` are the ends, where there is another limit than the one that fits the number of training edges.
+    """
     graph, generator = split.graph, np.random.default_rng(named_seed(split.seed, "validation lists"))
     links, sides = split.valid_targets, graph.sides
     ends = links if graph.directed else np.concatenate([links, links[:, ::-1]])
     count = min(graph.num_nodes, MOST_CANDIDATES)
-    ends = ends[np.sort(generator.permutation(len(ends))[: num_lists(len(split.train_targets), count)])]
+    limit = num_lists(len(split.train_targets), count) if most is None else most
+    ends = ends[np.sort(generator.permutation(len(ends))[:limit])]
     candidates = np.broadcast_to(np.arange(graph.num_nodes), (len(ends), graph.num_nodes))
     if graph.num_nodes > count:
         candidates = generator.integers(graph.num_nodes, size=(len(ends), count))
@@ -134,7 +147,7 @@ def _valid_lists(split: Split) -> _Lists:
     is_rival = ~is_known[found] & (candidates != ends[:, :1])
     if sides is not None:
         is_rival &= sides[candidates] != sides[ends[:, :1]]
-    return _Lists(np.concatenate([ends[:, None], pairs], axis=1), is_rival)
+    return Lists(np.concatenate([ends[:, None], pairs], axis=1), is_rival)
 
 
 def _place_type(count: int) -> type[np.integer[Any]]:

@@ -40,13 +40,13 @@ from yinyan.training.data import TrainingData, training_data
 from yinyan.training.fingerprints import training_fingerprint
 from yinyan.training.forecast import forecast
 from yinyan.training.hooks import Hooks
-from yinyan.training.loop import TrainingState, build_optimizer, settle, train, validate
+from yinyan.training.loop import Course, TrainingState, build_optimizer, run, settle, whole_course
 from yinyan.training.memory import check_memory
 from yinyan.training.node_order import local_order
 from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = ["ListsOf", "finished_model", "fit_model"]
+__all__ = ["ListsOf", "finished_model", "fit_model", "trained", "validation_metrics"]
 
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 60.0, 0.05  # between checkpoints, and of the time that they may take
 
@@ -101,7 +101,12 @@ def fit_model(
         expected = forecast(model, data, settings.training, seed)
         hooks.on_forecast(expected)
         hooks.tell(f"time: about {duration(expected)}")
-    state = _trained(model, data, split, settings, seed, device, hooks, start_counts=start is not None)
+    state = trained(
+        *(model, lambda streams: whole_course(model, data, settings.training, streams)),
+        f"{split.protocol}/{training_fingerprint(split, settings, seed)}",
+        *(settings, seed, device, hooks),
+        start_counts=start is not None,
+    )
     give_back()  # the optimiser's moments
     held = [data]
     del data
@@ -141,7 +146,7 @@ def finished_model(
     device = data.targets.device
     valid_rows = embed_graph(model, data.features, data.valid_messages, settings, seed)
     valid = _validation_scores(model, data, valid_rows)
-    metrics = _metrics(*valid)  # of the decoder alone: a reranking was fitted to these edges
+    metrics = validation_metrics(*valid)  # of the decoder alone: a reranking was fitted to these edges
     if samples_negatives(settings):
         metrics["score_spread"] = _score_spread(model, data, settings, seed)
 
@@ -192,21 +197,21 @@ def _reorder(encoder: Encoder, order: NDArray[np.int64]) -> None:
         table.copy_(table[torch.from_numpy(order).to(table.device)])
 
 
-def _trained(
+def trained(
     model: Model,
-    data: TrainingData,
-    split: Split,
+    make_course: Callable[[Streams], Course],
+    fingerprint: str,
     settings: Settings,
     seed: int,
     device: torch.device,
     hooks: Hooks,
     *,
-    start_counts: bool,
+    start_counts: bool = False,
 ) -> TrainingState:
     """Run the loop with its checkpoints; raises StoppedError where it was asked to stop."""
     streams = Streams(seed, device)
+    course = make_course(streams)
     optimizer = build_optimizer(model, settings.training)
-    fingerprint = f"{split.protocol}/{training_fingerprint(split, settings, seed)}"
     state = TrainingState()
     if hooks.resume and hooks.checkpoint is not None and hooks.checkpoint.exists():
         state = load_checkpoint(hooks.checkpoint, fingerprint, model, optimizer, streams)
@@ -223,7 +228,7 @@ def _trained(
     def on_step(now: TrainingState) -> bool:
         if time.monotonic() - saved_at > pause:
             save()
-        hooks.on_step(now.epoch + now.position / max(1, len(data.targets)))
+        hooks.on_step(now.epoch + now.position / max(1, course.length))
         return not hooks.should_stop()
 
     watch = LossWatch(settings.training.learning_rate, hooks.tell, [record.loss for record in state.history])
@@ -236,11 +241,11 @@ def _trained(
         watch(record.loss)
 
     if hooks.finish:
-        _settled(model, data, settings, streams, state, hooks)
+        _settled(model, course, settings, state, hooks)
         return state
     hooks.on_start(settings.training.epochs, state.epoch)
-    state = train(
-        *(model, data, settings.training, streams),
+    state = run(
+        *(model, course, settings.training),
         state=state,
         optimizer=optimizer,
         start_counts=start_counts,
@@ -256,18 +261,16 @@ def _trained(
         return state
     save()
     if hooks.keep_best:
-        _settled(model, data, settings, streams, state, hooks)
+        _settled(model, course, settings, state, hooks)
         return state
     where = f"; its state is in '{hooks.checkpoint}'" if hooks.checkpoint else ""
     raise StoppedError(f"training was stopped in epoch {state.epoch + 1}{where}")
 
 
-def _settled(
-    model: Model, data: TrainingData, settings: Settings, streams: Streams, state: TrainingState, hooks: Hooks
-) -> None:
+def _settled(model: Model, course: Course, settings: Settings, state: TrainingState, hooks: Hooks) -> None:
     """Keep what a stopped training has reached."""
     validated = bool(state.best_weights)
-    settle(model, lambda record: validate(model, data, record, settings.training, streams), settings.training, state)
+    settle(model, course.validate, settings.training, state)
     kept = f"the weights of epoch {state.best_epoch} are kept" if validated else "the present weights are kept"
     hooks.tell(f"training: stopped after {counted(state.epoch, 'epoch')} of {settings.training.epochs}: {kept}")
 
@@ -325,7 +328,8 @@ def _score_spread(model: Model, data: TrainingData, settings: Settings, seed: in
     return float(scores.std(axis=0, ddof=1).mean() / max(float(scores.std()), 1e-12))
 
 
-def _metrics(positive: NDArray[np.float32], negative: NDArray[np.float32]) -> dict[str, float]:
+def validation_metrics(positive: NDArray[np.float32], negative: NDArray[np.float32]) -> dict[str, float]:
+    """The figures of validation edges and their negatives."""
     return {
         "hits@10%": hits_at_rate(positive, negative, 0.1),
         "mrr": mrr(positive, negative),

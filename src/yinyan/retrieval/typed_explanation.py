@@ -1,0 +1,73 @@
+"""Which neighbours moved the score of a pair in a relation, and over which relations they are linked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from yinyan.errors import InputError
+from yinyan.graph.typed_graph import RelationName
+from yinyan.model.explanation import Explainer, Share
+from yinyan.model.fitted import our_encoder
+from yinyan.model.typed_fitted import TypedFitted
+from yinyan.model.typed_tensors import typed_features, typed_messages
+from yinyan.randomness import Streams
+from yinyan.results import Contribution, Explanation, Id
+from yinyan.retrieval.typed_questions import TypedQuestions
+
+__all__ = ["explain_relation"]
+
+
+def explain_relation(typed: TypedQuestions, source: Any, target: Any, relation: RelationName | None) -> Explanation:
+    """Contributions of the neighbours of both ends, each with the relation of its link."""
+    fitted, state = typed.fitted, typed.state(relation)
+    ends = [state.row_at(0, source), state.row_at(1, target)]
+    if ends[0] == ends[1]:
+        raise InputError(f"explain needs two different nodes (got {source!r} twice)")
+    a, b = fitted.graph.rows_of_view(state.relation)[ends].tolist()
+    shares, alone, full = _explainer(typed).explain(state.decoder, a, b)
+    more = 0.0 if state.reranker is None else float(state.reranker.of_pairs(np.array([ends]))[0])
+    names, labels = state.ids(np.array(ends)), state.labels(np.array(ends)) or [None, None]
+    end_ids = dict(zip((a, b), names, strict=True))
+    return Explanation(
+        source=names[0],
+        target=names[1],
+        score=full + more,
+        score_alone=alone,
+        contributions=tuple(_contribution(fitted, share, end_ids) for share in shares),
+        residue=full - alone - sum(share.amount for share in shares),
+        is_link=state.has_edge(*ends),
+        probability=float(typed.of(relation).probabilities(full + more)),
+        base_rate=state.base_rate,
+        source_label=labels[0],
+        target_label=labels[1],
+        shared=more,
+    )
+
+
+def _explainer(typed: TypedQuestions) -> Explainer:
+    """What all explanations share, made at the first call."""
+    if typed.explainer is None:
+        fitted, device = typed.fitted, typed.fitted.embeddings.device
+        maps = fitted.settings.encoder.relation_maps
+        messages = typed_messages(fitted.graph, fitted.message_edges, device, maps=maps)[0]
+        features: Any = typed_features(fitted.graph, device)
+        draws = Streams.fresh(fitted.seed, "inference/0", device)
+        typed.explainer = Explainer(our_encoder(fitted.model), features, messages, draws)
+    return typed.explainer
+
+
+def _contribution(fitted: TypedFitted, share: Share, end_ids: dict[int, Id]) -> Contribution:
+    """A share in the caller's ids; without several relations the only one is named."""
+    way = "attracts" if share.attracts else "repels"
+    if share.neighbour is None:
+        return Contribution(end_ids[share.end], None, way, share.amount)
+    (kind, node) = fitted.graph.nodes_at([share.neighbour])[0]
+    attributes = fitted.graph.nodes[kind].attributes
+    row = share.neighbour - fitted.graph.offsets[kind]
+    labels = None if attributes is None else attributes.labels_of(np.array([row]))
+    relation = list(fitted.graph.relations)[share.relation or 0] if share.attracts else None
+    return Contribution(
+        end_ids[share.end], node, way, share.amount, None if labels is None else labels[0], relation, kind
+    )

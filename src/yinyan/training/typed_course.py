@@ -1,0 +1,111 @@
+"""Steps and validations of a training on relations, as the loop asks for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from yinyan.errors import SettingsError
+from yinyan.model.encoder import EncoderInput
+from yinyan.model.fitted import EpochRecord
+from yinyan.model.losses import LOSSES
+from yinyan.model.relation_decoder import RelationModel
+from yinyan.model.scoring import score_pairs
+from yinyan.randomness import Streams
+from yinyan.sampling import draw_triples
+from yinyan.settings import TrainingSettings
+from yinyan.training.data import draw_loss_negatives
+from yinyan.training.loop import (
+    Course,
+    TrainingState,
+    ValidationScores,
+    batch_size_of,
+    refuse_divergence,
+    validated,
+)
+from yinyan.training.typed_data import TypedData
+
+__all__ = ["TypedCourse", "refuse_unsupported"]
+
+_SURE = -30.0  # the logit of a pair that has no negative to be compared with
+
+
+def refuse_unsupported(settings: TrainingSettings) -> None:
+    """Refuse losses that need all pairs of one kind."""
+    if settings.loss_sampler in ("shared", "all"):
+        raise SettingsError(
+            f"training.loss_sampler: {settings.loss_sampler!r} is for graphs without relations (use 'global' or "
+            "'source')"
+        )
+
+
+class TypedCourse(Course):
+    """The course of one process: triples in batches that mix the predicted relations."""
+
+    def __init__(self, model: RelationModel, data: TypedData, settings: TrainingSettings, streams: Streams) -> None:
+        self._model, self._data, self._settings, self._streams = model, data, settings, streams
+        self.num_targets = self.length = data.targets.shape[0]
+        self.stride = batch_size_of(settings, self.num_targets)
+
+    def begin(self, state: TrainingState) -> None:
+        """An order of the targets."""
+        generator = self._streams["batches"]
+        state.order = torch.randperm(self.num_targets, generator=generator, device=generator.device)
+
+    def gradients(self, state: TrainingState) -> tuple[float, int]:
+        """Hide the batch from the messages, embed all nodes, score the batch against fresh negatives."""
+        if state.order is None:
+            raise RuntimeError("a step before the epoch has begun")
+        data, settings, streams = self._data, self._settings, self._streams
+        batch = state.order[state.position : state.position + self.stride].to(data.targets.device)
+        hidden = None
+        if settings.mask_targets:
+            hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
+            places = data.pair_of_target[batch]
+            hidden[places[places >= 0].long()] = True
+        drops, links = streams["dropout"], data.targets[batch]
+        features: Any = data.features
+        y = self._model.encoder(
+            features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden
+        )
+        negatives, lacking = self._negatives(links)
+        own, others = (
+            self._model.logits(y, some, data.messages, hidden=hidden, drops=drops) for some in (links, negatives)
+        )
+        if lacking is not None:
+            others = others.masked_fill(lacking, _SURE)
+        loss = LOSSES[settings.loss](own, others)
+        loss.backward()
+        return float(loss.detach()), batch.numel()
+
+    def clip(self, norm: float) -> None:
+        """Scale the gradients down to a norm."""
+        nn.utils.clip_grad_norm_(self._model.parameters(), norm)
+
+    @torch.no_grad()
+    def validate(self, record: EpochRecord) -> EpochRecord:
+        """The record with the figures of the validation edges of all predicted relations together."""
+        data, settings, messages = self._data, self._settings, self._data.valid_messages
+        features: Any = data.features
+        given = EncoderInput(features, messages, self._streams["message_negatives"])
+        y, energies = self._model.encoder.watched(given)
+        if settings.refuse_runaway:
+            refuse_divergence(energies)
+        positive, negative = (
+            score_pairs(self._model, y, messages, some) for some in (data.valid_links, data.valid_non_links)
+        )
+        listed = score_pairs(self._model, y, messages, data.valid_lists) if settings.selection == "ranking" else None
+        scores = ValidationScores(positive, negative, listed, data.is_rival.cpu().numpy())
+        return validated(self._model, scores, record, settings)
+
+    def _negatives(self, links: Tensor) -> tuple[Tensor, Tensor | None]:
+        """(b, N, 3) negatives, and which of them are none."""
+        data, settings, generator = self._data, self._settings, self._streams["loss_negatives"]
+        if data.alone is not None:
+            known, rows, places = data.alone
+            drawn = rows[draw_loss_negatives(known, places[links[:, :2]], settings, generator)]
+            return torch.cat([drawn, torch.zeros_like(drawn[..., :1])], dim=-1), None
+        keep_end = settings.loss_sampler == "source"
+        return draw_triples(data.known, links, settings.loss_negatives, generator, keep_end=keep_end)
