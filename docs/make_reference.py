@@ -31,7 +31,10 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "graph": (
         "Graph",
         "Nodes with ids and features, and the edges between them.",
-        ("Graph", "graph.graph.Adjacency", "graph.column_report.ColumnReport", "graph.column_report.ColumnUse"),
+        (
+            *("Graph", "graph.graph.Adjacency", "graph.column_report.ColumnReport", "graph.column_report.ColumnUse"),
+            *("TypedGraph", "graph.typed_graph.NodeType", "graph.typed_graph.Relation"),
+        ),
     ),
     "prepared-folders": (
         "Prepared folders",
@@ -58,6 +61,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Which edges pass messages, which are predicted, and whether the answers leak.",
         (
             *("Split", "random_split", "temporal_split", "given_split", "released_split", "Parts"),
+            *("splits.typed_split.TypedSplit", "splits.typed_split.typed_split"),
             *("audit", "audit_scorer", "Audit", "auditing.Finding"),
         ),
     ),

@@ -39,7 +39,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
         "preparing",
         "predictor",
         "peers",
-        "hard_negatives",
+        "hard_negatives relation_evaluation",
         "evaluation",
         "reproduce reporting",
         "service",

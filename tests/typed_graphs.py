@@ -52,10 +52,14 @@ def shop(*, seed: int = 0, people: int = 24, products: int = 18) -> TypedGraph:
     return Graph.from_tables(edges, {"person": person, "product": product}, directed=["follows"], unmatched="keep")
 
 
-def one_kind(*, nodes: int = 40, seed: int = 0, directed: bool = False, features: bool = False) -> tuple[Graph, TypedGraph]:
+def one_kind(
+    *, nodes: int = 40, seed: int = 0, directed: bool = False, features: bool = False
+) -> tuple[Graph, TypedGraph]:
     """The same graph without relations, and with one relation and one type."""
     draw = np.random.default_rng(seed)
-    pairs = [(i, j) for i in range(nodes) for j in range(nodes) if i < j and draw.random() < (0.4 if (i + j) % 2 else 0.05)]
+    pairs = [
+        (i, j) for i in range(nodes) for j in range(nodes) if i < j and draw.random() < (0.4 if (i + j) % 2 else 0.05)
+    ]
     if directed:
         pairs = [(j, i) if draw.random() < 0.5 else (i, j) for i, j in pairs]
     head, tail = (list(column) for column in zip(*pairs, strict=True))

@@ -12,16 +12,19 @@ from numpy.typing import NDArray
 
 from yinyan.auditing import audit
 from yinyan.datasets.dataset import Dataset
+from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph import Graph
-from yinyan.graph.conversion import as_graph
+from yinyan.graph.conversion import as_any_graph
 from yinyan.graph.to_objects import data_frame
+from yinyan.graph.typed_graph import RelationName, TypedGraph
 from yinyan.hard_negatives import COUNT, with_hard_negatives
 from yinyan.metrics import metric
 from yinyan.peers.contract import Outcome, Scorer, Task, searches
 from yinyan.peers.full_ranking import FULL_MRR, held_out_links, is_ranking_metric, ranked, ranked_links
 from yinyan.peers.registry import METHODS, method
 from yinyan.predictor import LinkPredictor
+from yinyan.relation_evaluation import evaluate_relations
 from yinyan.retrieval.state import reranker_of
 from yinyan.settings import GROUPS
 from yinyan.splits import (
@@ -72,6 +75,7 @@ PROTOCOLS |= {
     for val in ("", "+val")
 }
 
+_MOST_RELATIONS = 40  # that a table shows
 _DEPTH = 10  # K of the metrics beside 'full-mrr'
 
 BESIDE = ("cn", "aa", "ra")  # heuristics that are measured with every model
@@ -195,6 +199,7 @@ class SeedResult:
     model: LinkPredictor | None = field(default=None, repr=False)  # fitted to the training edges
     split: Split | None = field(default=None, repr=False)  # the edges by role
     scores: tuple[Scores, Scores] | None = field(default=None, repr=False)  # of test links and negatives
+    relations: dict[str, dict[str, float]] = field(default_factory=dict)  # the model's, of each predicted relation
 
 
 @dataclass(frozen=True)
@@ -313,7 +318,22 @@ class Evaluation:
     def __str__(self) -> str:
         columns, rows = self._table()
         table = text_table(columns, rows, right=range(1, len(columns)))
-        return f"{self._head()}\n{table}" + (f"\n{PROTOCOLS['released']}" if self.protocol == "released" else "")
+        return f"{self._head()}\n{table}{self._by_relation()}" + (
+            f"\n{PROTOCOLS['released']}" if self.protocol == "released" else ""
+        )
+
+    def _by_relation(self) -> str:
+        """A table of the relations, if there are several."""
+        found = self.results[0].relations
+        if len(found) < 2:
+            return ""
+        names = list(next(iter(found.values())))
+        rows = [
+            [relation, *(mean_and_spread([r.relations[relation][name] for r in self.results]) for name in figures)]
+            for relation, figures in list(found.items())[:_MOST_RELATIONS]
+            if list(figures) == names and all(relation in r.relations for r in self.results)
+        ]
+        return "\n\n" + text_table(["relation", *names], rows, right=range(1, len(names) + 1))
 
     def _repr_html_(self) -> str:
         columns, rows = self._table()
@@ -337,8 +357,9 @@ def evaluate(
     data: Any,
     *,
     dataset: str | None = None,
-    protocol: str = "clean",
+    protocol: str | None = None,
     negatives: str | None = None,
+    predict: RelationName | Sequence[RelationName] | None = None,
     seeds: Sequence[int] = (0,),
     peers: Sequence[str] = BESIDE,
     model: LinkPredictor | None = None,
@@ -349,14 +370,18 @@ def evaluate(
     Parameters
     ----------
     data
-        A graph, or what `LinkPredictor.fit` converts to one, or a data set of `yinyan.datasets`.
+        A graph, or what `LinkPredictor.fit` converts to one, or a data set of `yinyan.datasets`. A graph with
+        relations or a `KnowledgeGraph` gives figures per relation, and by filtered ranking of heads and tails.
     dataset
         The name of the data in the result.
     protocol
-        'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose.
+        'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose. Unless given
+        'clean', of a `KnowledgeGraph` 'official'.
     negatives
         'hard' for up to 500 hard negatives per link, made as in HeaRT for validation and test. The protocol is then
         'clean-hard', 'temporal-hard' or 'official-hard'. Those of the protocol unless given.
+    predict
+        Of a graph with relations those that are predicted and measured; all unless given.
     seeds
         Seeds of split and training.
     peers
@@ -391,12 +416,38 @@ def evaluate(
     """
     if not seeds:
         raise SettingsError("'seeds' needs at least one seed")
-    protocol = protocol_with(protocol, negatives)
-    if not isinstance(data, Dataset | Graph):
-        data = as_graph(data, hooks("yinyan").tell)
+    if not isinstance(data, Dataset | Graph | TypedGraph | KnowledgeGraph):
+        data = as_any_graph(data, hooks("yinyan").tell)
+    if isinstance(data, TypedGraph | KnowledgeGraph):
+        if negatives is not None:
+            raise SettingsError("'negatives': hard negatives are for graphs without relations (leave it out)")
+        chosen = protocol or ("clean" if isinstance(data, TypedGraph) else "official")
+        name = dataset or (data.name if isinstance(data, KnowledgeGraph) else "graph")
+        found = (_relations_of_seed(data, predict, chosen, s, peers, model, hooks) for s in seeds)
+        return Evaluation(name, chosen, tuple(found))
+    if predict is not None:
+        raise InputError("'predict' names relations, and these data have one kind of edge: leave it out")
+    protocol = protocol_with(protocol or "clean", negatives)
     results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
     name = dataset or (data.name if isinstance(data, Dataset) else "graph")
     return Evaluation(name, protocol, tuple(results))
+
+
+def _relations_of_seed(
+    data: TypedGraph | KnowledgeGraph,
+    predict: RelationName | Sequence[RelationName] | None,
+    protocol: str,
+    seed: int,
+    peers: Sequence[str],
+    model: LinkPredictor | None,
+    hooks: Callable[[str], Hooks],
+) -> SeedResult:
+    found = evaluate_relations(
+        data, predict=predict, protocol=protocol, seed=seed, peers=() if isinstance(data, KnowledgeGraph) else peers,
+        model=model, hooks=hooks, figures=figures_of,
+    )  # fmt: skip
+    peer_figures = {name: {m: own.get(m, float("nan")) for m in found.metrics} for name, own in found.peers.items()}
+    return SeedResult(seed, found.metrics, peer_figures, model=found.model, relations=found.relations)
 
 
 def evaluate_seed(

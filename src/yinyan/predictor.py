@@ -430,8 +430,8 @@ class LinkPredictor:
         fitted = self._either
         if isinstance(fitted, TypedFitted):
             raise InputError(
-                "this model has relations, which are not understood here yet: use recommend, best_links, similar, score, "
-                "predict_proba, explain or embed with relation=, or fit one relation alone with "
+                "this model has relations, which are not understood here yet: use recommend, best_links, similar, "
+                "score, predict_proba, explain or embed with relation=, or fit one relation alone with "
                 f"fit(graph.of_relation({fitted.predicted[0]!r}))"
             )
         return fitted

@@ -159,9 +159,7 @@ def test_layers_of_equal_attractions_are_those_of_the_merged_graph() -> None:
     y, f = start()
     together = terms(lambdas=torch.full((3,), 0.7, dtype=torch.float64))
     merged = MessageGraph.from_pairs(torch.cat(PAIRS), NODES, dtype=torch.float64)
-    plain = merged.terms(
-        EncoderSettings(anchoring=0.4, attraction=0.7), torch.tensor([0.2], dtype=torch.float64), None
-    )
+    plain = merged.terms(EncoderSettings(anchoring=0.4, attraction=0.7), torch.tensor([0.2], dtype=torch.float64), None)
     torch.testing.assert_close(gradient(y, f, together), gradient(y, f, plain))
     assert safe_step_size(together) == pytest.approx(safe_step_size(plain))
 

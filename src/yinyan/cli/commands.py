@@ -19,6 +19,7 @@ from yinyan.cli import (
     log_commands,
     preparing,
     processes,
+    relations,
     research,
     serve,
     settings_list,
@@ -54,6 +55,8 @@ def fit(
     finish: Annotated[
         bool, typer.Option("--finish", help="with --resume: save the best model of a stopped run, train no more")
     ] = False,
+    relation: flags.RelationColumn = None,
+    predict: flags.Predict = None,
     run: Run,
     table: TableOptions,
 ) -> None:
@@ -62,11 +65,19 @@ def fit(
         raise InputError("--finish saves what a stopped run has reached: add --resume")
     if processes.asked_for(edges):
         refused = {"--keep-best": keep_best, "--finish": finish, "an option for tables": table != TableOptions()}
+        refused |= {"--relation": relation is not None, "--predict": predict is not None}
         processes.fit_folder(edges, out, calibration, run, unsupported=refused)
         return
     common.check_outputs(out, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run, calibration)
+    if relation is not None or predict:
+        if run.report:
+            raise InputError("--report is for graphs without relations: leave it out")
+        typed = relations.read_typed(edges, table, relation, progress)
+        relations.run_fit(model, typed, predict, out, progress, resume=run.resume, keep_best=keep_best, finish=finish)
+        relations.print_fit(model, out, as_json=run.as_json)
+        return
     graph = common.read_graph(edges, table, progress)
     common.run_fit(model, graph, out, progress, resume=run.resume, keep_best=keep_best, finish=finish)
     if run.report:
@@ -89,6 +100,8 @@ def evaluate(
     ] = None,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
+    relation: flags.RelationColumn = None,
+    predict: flags.Predict = None,
     run: Run,
     table: TableOptions,
 ) -> None:
@@ -99,6 +112,14 @@ def evaluate(
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)
     beside, protocol = common.names(peers), protocol_with(protocol, negatives)
+    if relation is not None or predict:
+        if run.report or run.resume:
+            raise InputError("--report and --resume are for graphs without relations: leave them out")
+        typed = relations.read_typed(edges, table, relation, progress)
+        seen = tuple(range(run.seed, run.seed + seeds))
+        found = relations.run_evaluation(model, typed, predict, edges.stem, protocol, seen, beside, progress)
+        common.print_json(found.to_dict()) if run.as_json else typer.echo(str(found))
+        return
     graph = common.read_graph(edges, table, progress)
     plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume)
     evaluation = common.run_evaluation(model, graph, plan, progress)
@@ -119,6 +140,7 @@ def recommend(
     model: flags.Model,
     nodes: Annotated[list[str] | None, typer.Argument(help="node ids or labels", show_default=False)] = None,
     *,
+    relation: flags.RelationName = None,
     k: Annotated[int, typer.Option("-k", help="maximum number of links per node")] = 10,
     everything: Annotated[bool, typer.Option("--all", help="recommend for every node; needs --out")] = False,
     among: Annotated[
@@ -160,6 +182,14 @@ def recommend(
         check_parts_folder(out)
     else:
         check_rows_file(out)
+    if relations.has_relations(model):
+        refused = {"--all": everything, "--index": by_index, "--engine": engine != "local", "--labels": bool(labels)}
+        relations.refuse(refused)
+        asked = relations.Asked(model, relation, device, threads)
+        links = asked.recommend(nodes or (), k, among, where, header=not no_header)
+        common.show_links(links, out, as_json=as_json, empty=common.none_found(where))
+        return
+    relations.refuse_name(relation)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     graph, progress = predictor.graph_, show_progress(quiet=quiet)
     if where is not None:
@@ -210,6 +240,7 @@ def score(
     model: flags.Model,
     pairs: Annotated[Path, typer.Argument(help="table of pairs: two columns of ids", show_default=False)],
     *,
+    relation: flags.RelationName = None,
     source: Annotated[str | None, typer.Option(help="column of source ids (default: guessed)")] = None,
     target: Annotated[str | None, typer.Option(help="column of target ids (default: guessed)")] = None,
     no_header: Annotated[bool, typer.Option("--no-header", help="first line is data (default: column names)")] = False,
@@ -225,6 +256,13 @@ def score(
     as_json: flags.AsJson = False,
 ) -> None:
     """Score pairs of nodes."""
+    if relations.has_relations(model):
+        relations.refuse({"--labels": bool(labels), "--skip-unknown": skip_unknown})
+        found = relations.Asked(model, relation, device, threads)
+        rows = found.score(pairs, source, target, header=not no_header, base_rate=base_rate)
+        relations.show_rows(rows, out, as_json=as_json)
+        return
+    relations.refuse_name(relation)
     import pyarrow as pa
 
     from yinyan.cli.bulk import check_rows_file, pairs_of
@@ -270,6 +308,7 @@ def explain(
     source: Annotated[str, typer.Argument(help="node id or label", show_default=False)],
     target: Annotated[str, typer.Argument(help="node id or label", show_default=False)],
     *,
+    relation: flags.RelationName = None,
     labels: flags.Labels = None,
     no_labels: flags.NoLabels = False,
     device: flags.Device = "auto",
@@ -277,6 +316,12 @@ def explain(
     as_json: flags.AsJson = False,
 ) -> None:
     """Show how much each neighbour changed the score of a pair."""
+    if relations.has_relations(model):
+        relations.refuse({"--labels": bool(labels)})
+        why = relations.Asked(model, relation, device, threads).explain(source, target)
+        common.print_json(why.to_dict()) if as_json else typer.echo(repr(why))
+        return
+    relations.refuse_name(relation)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     explanation = predictor.explain(*map(predictor.graph_.parse, (source, target)))
     common.print_json(explanation.to_dict()) if as_json else typer.echo(repr(explanation))
@@ -285,6 +330,9 @@ def explain(
 @app.command()
 def info(model: flags.Model, *, as_json: flags.AsJson = False) -> None:
     """Print the card of a saved model: data, protocol, figures, settings."""
+    if relations.has_relations(model):
+        relations.print_info(model, as_json=as_json)
+        return
     from yinyan.store.card import model_card
 
     fitted = common.load(model, "cpu").fitted_

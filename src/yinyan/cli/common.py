@@ -44,6 +44,7 @@ __all__ = [
     "check_outputs",
     "deliver",
     "facts",
+    "hooks_of",
     "load",
     "names",
     "none_found",
@@ -154,7 +155,7 @@ def run_fit(
     offer = ", or save the best so far with --resume --finish"
     checkpoints = Checkpoints(folder, resume=resume, say=progress.note, what=what, or_else=offer)
     with checkpoints, interruptible(progress.note) as should_stop:
-        hooks = _hooks(progress, "epoch", should_stop, folder / "state.safetensors", resume=resume)
+        hooks = hooks_of(progress, "epoch", should_stop, folder / "state.safetensors", resume=resume)
         if finish and not (folder / "state.safetensors").exists():
             raise StoreError(f"there is nothing to finish: no training state in '{folder}' (leave out --finish)")
         with warnings.catch_warnings():
@@ -219,7 +220,7 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
                 state = folder / f"{digest}-seed-{seed}-{what}.safetensors"
                 title = f"{what}, seed {seed}, epoch"
                 spoken = tell if what == "yinyan" else lambda text: None  # peers have their names only
-                return _hooks(progress, title, should_stop, state, resume=True, tell=spoken)
+                return hooks_of(progress, title, should_stop, state, resume=True, tell=spoken)
 
             try:
                 result = evaluate_seed(
@@ -390,7 +391,7 @@ def _say_written(count: int, out: Path, *, as_json: bool, search: Mapping[str, A
         typer.echo(f"wrote {count:,} rows to '{out}'")
 
 
-def _hooks(
+def hooks_of(
     progress: Progress,
     title: str,
     should_stop: Callable[[], bool],
@@ -399,6 +400,7 @@ def _hooks(
     resume: bool,
     tell: Callable[[str], None] | None = None,
 ) -> Hooks:
+    """What shows a training as progress, stops it, and keeps its state in a file."""
     from yinyan.training.showing import progress_hooks
 
     shown = progress_hooks(progress, title)

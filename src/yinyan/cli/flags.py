@@ -27,7 +27,10 @@ __all__ = [
     "Log",
     "Model",
     "NoLabels",
+    "Predict",
     "Quiet",
+    "RelationColumn",
+    "RelationName",
     "RowsFile",
     "RowsOrParts",
     "Run",
@@ -76,6 +79,16 @@ Exact = Annotated[bool, typer.Option("--exact", help="score every candidate, wit
 Labels = Annotated[Path | None, typer.Option(help="table of ids, labels and attributes (default: those of the model)")]
 NoLabels = Annotated[bool, typer.Option("--no-labels", help="show ids only")]
 Where = Annotated[str | None, typer.Option(help="condition on links: candidate.year >= 2010 (default: none)")]
+RelationColumn = Annotated[
+    str | None,
+    typer.Option("--relation", help="column of relations: name or position (default: one kind of edge)"),
+]
+Predict = Annotated[
+    list[str] | None, typer.Option("--predict", help="relation to predict, repeatable (default: all)")
+]
+RelationName = Annotated[
+    str | None, typer.Option("--relation", help="relation that is asked about (default: the only one)")
+]
 SkipUnknown = Annotated[bool, typer.Option("--skip-unknown", help="leave out rows with unknown nodes (default: error)")]
 
 _TABLE_PANEL = "Tables"

@@ -37,17 +37,17 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class KnowledgeGraph:
-    """A knowledge graph with the parts that it comes with.
+    """A knowledge graph with the parts that it comes with; see `load_knowledge_graph`.
 
     Parts are (t, 3) rows of head and tail and the number of the relation. The graph has the triples of all parts, but
     for those from an entity to itself, which no edge is.
     """
 
-    name: str
-    graph: TypedGraph
-    train: Rows
-    valid: Rows
-    test: Rows
+    name: str  # of the data set
+    graph: TypedGraph  # with the triples of all parts
+    train: Rows  # (t, 3) training triples
+    valid: Rows  # (t, 3) validation triples
+    test: Rows  # (t, 3) test triples
 
     @property
     def known(self) -> Rows:
@@ -55,7 +55,19 @@ class KnowledgeGraph:
         return np.concatenate([self.train, self.valid, self.test])
 
     def parts(self) -> dict[str, Parts]:
-        """The parts of each relation as pairs of rows, for `given_typed_split`."""
+        """The parts of each relation as pairs of rows.
+
+        Returns
+        -------
+        dict
+            `Parts` by the name of the relation.
+
+        Examples
+        --------
+        >>> from yinyan import datasets
+        >>> len(datasets.load_knowledge_graph("wn18rr").parts())  # doctest: +SKIP
+        11
+        """
         found = {}
         for number, name in enumerate(self.graph.relations):
             pairs = []

@@ -243,12 +243,13 @@ class Graph:
         Raises
         ------
         InputError
-            If a table cannot be read, or the types of a relation cannot be told.
+            If a table cannot be read, or the types of a relation cannot be found.
 
         Examples
         --------
         >>> from yinyan import Graph
-        >>> edges = {"buys": {"person": ["ann", "bob"], "product": [1, 1]}, "likes": {"person": ["ann"], "product": [2]}}
+        >>> buys, likes = {"person": ["ann", "bob"], "product": [1, 1]}, {"person": ["ann"], "product": [2]}
+        >>> edges = {"buys": buys, "likes": likes}
         >>> nodes = {"person": {"id": ["ann", "bob"]}, "product": {"id": [1, 2], "price": [3.0, 2.5]}}
         >>> Graph.from_tables(edges, nodes)
         TypedGraph(person: 2, product: 2; person buys product: 2, person likes product: 1)

@@ -35,7 +35,7 @@ def view_of(graph: TypedGraph, relation: Relation) -> Graph:
     count = len(source.ids)
     return Graph(
         ids=_ids(relation, source.ids, target.ids),
-        edges=relation.edges + (0, count),
+        edges=relation.edges + np.array([0, count]),
         weights=relation.weights,
         times=relation.times,
         sides=(np.arange(count + len(target.ids)) >= count).astype(np.int8),
@@ -73,9 +73,7 @@ def _column(found: Attributes, name: str) -> pa.ChunkedArray | None:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _stacked(
-    parts: list[pa.ChunkedArray | None], kinds: list[tuple[Attributes | None, int]]
-) -> pa.ChunkedArray:
+def _stacked(parts: list[pa.ChunkedArray | None], kinds: list[tuple[Attributes | None, int]]) -> pa.ChunkedArray:
     """One column above the other, nulls where one is missing; as text if their types differ."""
     types = {part.type for part in parts if part is not None}
     if len(types) > 1:

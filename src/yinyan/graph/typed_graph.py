@@ -68,7 +68,7 @@ class Relation:
         return f"{self.source} {self.name} {self.target}"
 
 
-class _NeedsOneKind(InputError, AttributeError):
+class _NeedsOneKindError(InputError, AttributeError):
     """Something was asked of a graph with relations that only a graph with one kind of edge has."""
 
 
@@ -464,7 +464,7 @@ class TypedGraph:
     def __getattr__(self, name: str) -> NoReturn:
         if name in _OF_ONE_KIND:
             first = next(iter(vars(self).get("relations", {"NAME": None})))
-            raise _NeedsOneKind(
+            raise _NeedsOneKindError(
                 f"this graph has relations, and {name!r} is of graphs with one kind of edge: take one with "
                 f"graph.of_relation({first!r})"
             )

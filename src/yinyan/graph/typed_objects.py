@@ -97,7 +97,7 @@ def _graph(kinds: dict[str, NodeType], found: dict[tuple[str, str, str], Ends], 
             merged = merge_edges(first, second, sizes[0], weights=weights, directed=directed)
         else:
             merged = merge_edges(first, second + sizes[0], both, weights=weights, directed=True)
-            merged = merged._replace(edges=merged.edges - (0, sizes[0]))
+            merged = merged._replace(edges=merged.edges - np.array([0, sizes[0]]))
         is_directed, edges, summed = directed and within, merged.edges, merged.weights
         if is_directed and _has_all_reverses(edges, sizes[0]):
             upper = edges[:, 0] < edges[:, 1]

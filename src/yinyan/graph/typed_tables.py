@@ -91,7 +91,9 @@ def graph_from_triples(triples: Any, *, directed: bool | Sequence[str], id_type:
         triples = {"head": list(head), "relation": [str(name) for name in names], "tail": list(tail)}
     headed = is_frame(triples)
     delimiter = None if headed else "\t"
-    plain = TableOptions(source=0, target=2, weight=False, time=False, id_type=id_type, header=headed, delimiter=delimiter)
+    plain = TableOptions(
+        source=0, target=2, weight=False, time=False, id_type=id_type, header=headed, delimiter=delimiter
+    )
     return graph_from_tables(triples, TypedOptions(plain, relation=1, directed=directed))
 
 
@@ -266,4 +268,4 @@ def _merged(one: _Found, sources: Rows, targets: Rows, sizes: tuple[int, int], d
     if one.source == one.target:
         return merge_edges(sources, targets, sizes[0], directed=directed, **beside)  # type: ignore[arg-type]
     merged = merge_edges(sources, targets + sizes[0], sum(sizes), directed=True, **beside)  # type: ignore[arg-type]
-    return merged._replace(edges=merged.edges - (0, sizes[0]))
+    return merged._replace(edges=merged.edges - np.array([0, sizes[0]]))

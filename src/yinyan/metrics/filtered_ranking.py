@@ -30,7 +30,7 @@ class FilteredRanking:
     tails: NDArray[np.float64]  # (t,) rank of the tail among all tails, from 1
     num_heads: Rows  # (t,) candidates that each head was ranked among, itself included
     num_tails: Rows  # (t,)
-    ks: tuple[int, ...] = (1, 3, 10)
+    ks: tuple[int, ...] = (1, 3, 10)  # depths of Hits@K
 
     @property
     def means(self) -> dict[str, float]:
@@ -172,7 +172,9 @@ def _rows(score: EndScores, queries: Rows, relation: int, rows: Rows | None) -> 
         if block.ndim != 2 or len(block) != len(queries[start : start + size]):
             raise InputError(f"a block of scores needs a row for each of {size} queries (got shape {block.shape})")
         if rows is not None and block.shape[1] != rows.size:
-            raise InputError(f"a block of scores needs {rows.size:,} columns, one per candidate (got {block.shape[1]:,})")
+            raise InputError(
+                f"a block of scores needs {rows.size:,} columns, one per candidate (got {block.shape[1]:,})"
+            )
         if np.isnan(block).any():
             raise InputError("a score is NaN: a NaN has no rank")
         yield from block

@@ -46,7 +46,9 @@ class TypedBase(BaseModel):
     def __init__(self, settings: EncoderSettings, sizes: Sequence[TypeSize]) -> None:
         nn.Module.__init__(self)
         if settings.sign_hops:
-            raise SettingsError("encoder.sign_hops: neighbourhood powers are for graphs without relations (set it to 0)")
+            raise SettingsError(
+                "encoder.sign_hops: neighbourhood powers are for graphs without relations (set it to 0)"
+            )
         self.settings, self.sizes = settings, [size.num_nodes for size in sizes]
         self.parts = nn.ModuleList(BaseModel(inputs_of(settings, size.num_features), *size) for size in sizes)
 

@@ -40,6 +40,8 @@ def typed_messages(
         places[name] = np.full(len(relation.edges), -1)
         places[name][chosen[name]] = first + pair_of_chosen
         first += len(made.pairs)
+    if len(pairs) == 1 and len(graph.nodes) == 1 and not maps:
+        return made.to(device), places
     if len(pairs) == 1 and not maps:
         plain = MessageGraph.from_pairs(pairs[0], graph.num_nodes, weights=weights[0], num_left=graph.num_left)
         return plain.to(device), places

@@ -60,9 +60,7 @@ class RelationState(FittedState):
         ]
         if len(found) > 1:
             first, second = (name for name, _ in found)
-            raise InputError(
-                f"node {value!r} is a {first!r} and a {second!r}: name its type, ({first!r}, {value!r})"
-            )
+            raise InputError(f"node {value!r} is a {first!r} and a {second!r}: name its type, ({first!r}, {value!r})")
         if not found:
             told = "; ".join(f"type {name!r}: {self.kinds[name].ids.unknown(value)}" for name in wanted)
             raise UnknownNodeError(told)
@@ -178,6 +176,18 @@ class TypedQuestions:
                 raise InputError(f"pair {place} needs two ids (got {pair!r})")
             found.append([state.row_at(end, node) for end, node in enumerate(ends)])
         return np.array(found, dtype=np.int64).reshape(-1, 2), one
+
+    def parse(self, text: str, relation: RelationName | None, end: int | None = None) -> Any:
+        """The node that some text means: `type:id`, or an id; of a pair the `end` tells its type."""
+        state = self.state(relation)
+        name, _, rest = text.partition(":")
+        if rest and name in state.kinds:
+            return name, state.kinds[name].ids.spelled(rest)
+        wanted = list(state.kinds) if end is None else [(state.relation.source, state.relation.target)[end]]
+        found = [
+            (kind, value) for kind in wanted if (value := state.kinds[kind].ids.spelled(text)) in state.kinds[kind].ids
+        ]
+        return found[0] if len(found) == 1 else (wanted[0], text) if len(wanted) == 1 else text
 
     def embed(self, nodes: Any) -> NDArray[np.float32]:
         """The stored vectors of (type, id) nodes, or of ids where there is one type."""

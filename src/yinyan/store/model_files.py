@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
@@ -177,9 +176,7 @@ def _write_manifest(folder: Path) -> None:
     for name in files:
         (folder / name).chmod(0o666 & ~_umask())  # safetensors writes for its owner only
         flush_to_disk(folder / name)
-    save_json(
-        folder / MANIFEST, {"format": FORMAT, "library": __version__, "torch": torch.__version__, "files": files}
-    )
+    save_json(folder / MANIFEST, {"format": FORMAT, "library": __version__, "torch": torch.__version__, "files": files})
     flush_to_disk(folder / MANIFEST)
     flush_to_disk(folder)
 

@@ -111,9 +111,7 @@ def ids_from(opened: OpenedModel, count: int, name: str = "ids.parquet") -> Ids:
     return ids
 
 
-def attributes_from(
-    opened: OpenedModel, label: Any, count: int, file: str = "attributes.parquet"
-) -> Attributes | None:
+def attributes_from(opened: OpenedModel, label: Any, count: int, file: str = "attributes.parquet") -> Attributes | None:
     """Columns of the node table; models of earlier versions have none."""
     if file not in opened.manifest["files"]:
         return None

@@ -182,7 +182,9 @@ def typed_from(opened: OpenedModel, device: torch.device) -> tuple[TypedFitted, 
     embeddings = numbers["embeddings"]
     columns = settings.encoder.hidden_size + settings.encoder.structure_columns
     if embeddings.dtype != np.float32 or embeddings.shape != (graph.num_nodes, columns):
-        raise ValueError(f"embeddings are {embeddings.dtype} of shape {embeddings.shape}, expected {graph.num_nodes} rows")
+        raise ValueError(
+            f"embeddings are {embeddings.dtype} of shape {embeddings.shape}, expected {graph.num_nodes} rows"
+        )
     if not np.isfinite(embeddings).all():
         raise ValueError("'embeddings' needs to be finite")
     model = model.to(device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
@@ -102,7 +103,7 @@ def fit_model(
         hooks.on_forecast(expected)
         hooks.tell(f"time: about {duration(expected)}")
     state = trained(
-        *(model, lambda streams: whole_course(model, data, settings.training, streams)),
+        *(model, partial(whole_course, model, data, settings.training)),
         f"{split.protocol}/{training_fingerprint(split, settings, seed)}",
         *(settings, seed, device, hooks),
         start_counts=start is not None,

@@ -108,7 +108,9 @@ def _alone(split: TypedSplit, known: Rows, rows: Rows, device: torch.device) -> 
     places = np.full(split.graph.num_nodes, -1)
     places[rows] = np.arange(len(rows))
     return OneRelation(
-        known_pairs(part.graph, known).to(device), torch.from_numpy(rows).to(device), torch.from_numpy(places).to(device)
+        known_pairs(part.graph, known).to(device),
+        torch.from_numpy(rows).to(device),
+        torch.from_numpy(places).to(device),
     )
 
 

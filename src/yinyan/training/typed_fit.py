@@ -130,7 +130,8 @@ class _Scores:
 
     def __init__(self, split: TypedSplit, model: RelationModel, data: TypedData, rows: Tensor) -> None:
         self.links, self.non_links = (
-            score_pairs(model, rows, data.valid_messages, triples) for triples in (data.valid_links, data.valid_non_links)
+            score_pairs(model, rows, data.valid_messages, triples)
+            for triples in (data.valid_links, data.valid_non_links)
         )
         numbers = [triples[:, 2].cpu().numpy() for triples in (data.valid_links, data.valid_non_links)]
         self.of: dict[str, tuple[Scores, Scores]] = {

@@ -1,0 +1,88 @@
+"""The command line on tables with a column of relations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from yinyan.cli.commands import app
+
+SMALL = [
+    *("--set", "epochs=2", "--set", "hidden_size=16", "--set", "embedding_size=8", "--set", "sketch_size=8"),
+    *("--set", "batch_size=30", "--quiet"),
+]
+
+
+def run(*command: Any) -> Result:
+    return CliRunner().invoke(app, [str(part) for part in command])
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("tables") / "edges.csv"
+    rows = ["head,kind,tail"]
+    for i in range(30):
+        rows += [f"n{i},knows,n{(i + k) % 30}" for k in (1, 2, 3)]
+        rows += [f"n{i},likes,n{(i * 7 + 5) % 30}"] if (i * 7 + 5) % 30 != i else []
+    file.write_text("\n".join(rows) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def model(table: Path) -> Path:
+    out = table.with_name("model")
+    done = run("fit", table, "--relation", "kind", "--source", "head", "--target", "tail", "--out", out, *SMALL)
+    assert done.exit_code == 0, done.output
+    assert "knows" in done.output
+    return out
+
+
+def test_recommend_score_and_explain(model: Path, tmp_path: Path) -> None:
+    done = run("recommend", model, "n3", "--relation", "knows", "-k", 3, "--json")
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.output)
+    assert len(found) == 3
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("source,target\n" + "\n".join(f"n3,{row['target']}" for row in found) + "\n")
+    scored = json.loads(run("score", model, pairs, "--relation", "knows", "--json").output)
+    assert [row["score"] for row in scored] == pytest.approx([row["score"] for row in found], rel=1e-4)
+    why = run("explain", model, "node:n3", "n9", "--relation", "likes")
+    assert why.exit_code == 0, why.output
+    assert "relation" in why.output
+
+
+def test_info(model: Path) -> None:
+    assert "| knows |" in run("info", model).output
+    assert json.loads(run("info", model, "--json").output)["predicted"] == ["knows", "likes"]
+
+
+def test_evaluate(table: Path) -> None:
+    done = run(
+        *("evaluate", table, "--relation", "kind", "--source", "head", "--target", "tail", "--predict", "knows"),
+        *("--json", *SMALL),
+    )
+    assert done.exit_code == 0, done.output
+    assert "filtered mrr" in json.loads(done.output)["metrics"]
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["recommend", "MODEL", "n3"], "predicts several relations"),
+        (["recommend", "MODEL", "n3", "--relation", "know"], "nearest"),
+        (["recommend", "MODEL", "x", "--relation", "knows"], "'x' is not in the graph"),
+        (["recommend", "MODEL", "--all", "--relation", "knows", "--out", "links.csv"], "--all is not for models"),
+        (["fit", "TABLE", "--predict", "knows"], "name their column as well with --relation"),
+        (["fit", "TABLE", "--relation", "kind", "--bipartite"], "leave them out"),
+        (["serve", "MODEL"], "relations"),
+    ],
+)
+def test_refusals(model: Path, table: Path, tmp_path: Path, command: list[str], words: str) -> None:
+    places = {"MODEL": str(model), "TABLE": str(table), "links.csv": str(tmp_path / "links.csv")}
+    done = run(*(places.get(part, part) for part in command))
+    assert done.exit_code != 0
+    assert words in done.output + str(done.exception)
