@@ -48,12 +48,14 @@ class TestTables:
 
     def test_types_by_the_ids_of_a_column(self) -> None:
         table = {"left": ["u1", "u2"], "right": ["p1", "p2"]}
-        graph = Graph.from_tables({"buys": table}, {"person": PEOPLE, "product": {"id": ["p1", "p2"]}}, unmatched="keep")
+        graph = Graph.from_tables(
+            {"buys": table}, {"person": PEOPLE, "product": {"id": ["p1", "p2"]}}, unmatched="keep"
+        )
         assert (graph.relation("buys").source, graph.relation("buys").target) == ("person", "product")
 
     def test_types_that_cannot_be_told(self) -> None:
         same = {"id": ["1", "2"]}
-        with pytest.raises(InputError, match="type of the nodes in column 'left' is unknown.*name both types"):
+        with pytest.raises(InputError, match=r"column .left. is unknown.*name both types"):
             Graph.from_tables({"buys": {"left": ["1"], "right": ["2"]}}, {"person": same, "product": same})
 
     def test_two_types_with_the_same_ids(self) -> None:

@@ -83,9 +83,7 @@ RelationColumn = Annotated[
     str | None,
     typer.Option("--relation", help="column of relations: name or position (default: one kind of edge)"),
 ]
-Predict = Annotated[
-    list[str] | None, typer.Option("--predict", help="relation to predict, repeatable (default: all)")
-]
+Predict = Annotated[list[str] | None, typer.Option("--predict", help="relation to predict, repeatable (default: all)")]
 RelationName = Annotated[
     str | None, typer.Option("--relation", help="relation that is asked about (default: the only one)")
 ]

@@ -187,7 +187,9 @@ def print_fit(model: LinkPredictor, out: Path, *, as_json: bool) -> None:
     fitted = cast("TypedFitted", model.fitted_)
     if as_json:
         facts = {"protocol": fitted.protocol, "seed": fitted.seed, "validation": fitted.metrics}
-        common.print_json({"model": str(out), **facts, "relations": {n: f.metrics for n, f in fitted.relations.items()}})
+        common.print_json(
+            {"model": str(out), **facts, "relations": {n: f.metrics for n, f in fitted.relations.items()}}
+        )
         return
     rows = [
         {"relation": name, "attraction": fitted.attractions[name], **own.metrics}
