@@ -148,17 +148,19 @@ def _turned(decoder: Decoder) -> Decoder:
 
 def _ranked(data: TypedGraph | KnowledgeGraph, fitted: TypedFitted, split: TypedSplit, seed: int) -> FilteredRanking:
     """Test triples among all nodes: all of a knowledge graph, some of another graph."""
-    number = {name: n for n, name in enumerate(fitted.predicted)}
     if isinstance(data, KnowledgeGraph):
+        number = {name: n for n, name in enumerate(fitted.predicted)}
         numbers = np.array([number.get(name, -1) for name in data.graph.relations])
-        known, test = ((part, numbers[part[:, 2]]) for part in (data.known, data.test))
-        known, test = (np.column_stack([p[:, :2], n])[n >= 0] for p, n in (known, test))
-        return relation_ranking(fitted, test, known)
+
+        def numbered(part: Rows) -> Rows:
+            own = numbers[part[:, 2]]
+            kept: Rows = np.column_stack([part[:, :2], own])[own >= 0]
+            return kept
+
+        return relation_ranking(fitted, numbered(data.test), numbered(data.known))
     parts = list(split.parts.items())
-    known, test = (
-        np.concatenate([_triples(split, name, pairs(part), n) for n, (name, part) in enumerate(parts)])
-        for pairs in (lambda part: part.graph.edges, lambda part: part.test_targets)
-    )
+    known = np.concatenate([_triples(split, name, part.graph.edges, n) for n, (name, part) in enumerate(parts)])
+    test = np.concatenate([_triples(split, name, part.test_targets, n) for n, (name, part) in enumerate(parts)])
     if len(test) > RANKED:
         draw = np.random.default_rng(named_seed(seed, "filtered ranking"))
         test = test[np.sort(draw.choice(len(test), RANKED, replace=False))]

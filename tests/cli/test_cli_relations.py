@@ -60,6 +60,12 @@ def test_info(model: Path) -> None:
     assert json.loads(run("info", model, "--json").output)["predicted"] == ["knows", "likes"]
 
 
+def test_check_finds_it_intact(model: Path) -> None:
+    done = run("check", model)
+    assert done.exit_code == 0, done.output
+    assert "30 nodes" in done.output
+
+
 def test_evaluate(table: Path) -> None:
     done = run(
         *("evaluate", table, "--relation", "kind", "--source", "head", "--target", "tail", "--predict", "knows"),

@@ -12,6 +12,7 @@ from yinyan.errors import StoreError
 
 if TYPE_CHECKING:
     from yinyan.model.fitted import Fitted
+    from yinyan.model.typed_fitted import TypedFitted
     from yinyan.store import OpenedModel
 
 __all__ = ["Checked", "check", "checked_model"]
@@ -80,11 +81,11 @@ def checked_model(path: Path, log: Path | str | None = None) -> tuple[list[Check
     return found + _log(path, log), [] if fitted is None else fitted.graph.columns.to_dicts()
 
 
-def _parts(opened: OpenedModel) -> tuple[list[Checked], Fitted | None]:
+def _parts(opened: OpenedModel) -> tuple[list[Checked], Fitted | TypedFitted | None]:
     """The files that the manifest lists, and the model if it can be read."""
     import torch
 
-    from yinyan.store import fitted_model
+    from yinyan.store import any_fitted_model
 
     found: list[Checked] = []
     for name in sorted(opened.manifest["files"]):
@@ -95,7 +96,7 @@ def _parts(opened: OpenedModel) -> tuple[list[Checked], Fitted | None]:
     if any(row.state != "intact" for row in found):
         return found, None
     try:
-        fitted, _ = fitted_model(opened, torch.device("cpu"), mapped=True)
+        fitted, _ = any_fitted_model(opened, torch.device("cpu"), mapped=True)
     except StoreError as error:
         return [*found, Checked("shapes and ranges", "damaged", None, str(error))], None
     graph = fitted.graph
@@ -105,12 +106,15 @@ def _parts(opened: OpenedModel) -> tuple[list[Checked], Fitted | None]:
     ], fitted
 
 
-def _index(path: Path, fitted: Fitted | None) -> Checked:
+def _index(path: Path, fitted: Fitted | TypedFitted | None) -> Checked:
+    from yinyan.model.fitted import Fitted
     from yinyan.retrieval.index_store import INDEX_FILE, OutdatedIndexError, load_index
 
     size = _size(path / INDEX_FILE)
     if fitted is None:
         return Checked(INDEX_FILE, "unchecked", size, "the model that it belongs to cannot be read")
+    if not isinstance(fitted, Fitted):
+        return Checked(INDEX_FILE, "outdated", size, "the model has relations, which have no index yet")
     try:
         index = load_index(path, fitted.graph, fitted.model.decoder, fitted.embeddings)
     except OutdatedIndexError as error:

@@ -185,8 +185,8 @@ def recommend(
     if relations.has_relations(model):
         refused = {"--all": everything, "--index": by_index, "--engine": engine != "local", "--labels": bool(labels)}
         relations.refuse(refused)
-        asked = relations.Asked(model, relation, device, threads)
-        links = asked.recommend(nodes or (), k, among, where, header=not no_header)
+        about = relations.Asked(model, relation, device, threads)
+        links = about.recommend(nodes or (), k, among, where, header=not no_header)
         common.show_links(links, out, as_json=as_json, empty=common.none_found(where))
         return
     relations.refuse_name(relation)
@@ -259,8 +259,8 @@ def score(
     if relations.has_relations(model):
         relations.refuse({"--labels": bool(labels), "--skip-unknown": skip_unknown})
         found = relations.Asked(model, relation, device, threads)
-        rows = found.score(pairs, source, target, header=not no_header, base_rate=base_rate)
-        relations.show_rows(rows, out, as_json=as_json)
+        scored = found.score(pairs, source, target, header=not no_header, base_rate=base_rate)
+        relations.show_rows(scored, out, as_json=as_json)
         return
     relations.refuse_name(relation)
     import pyarrow as pa

@@ -414,8 +414,12 @@ class TypedGraph:
         made = dict(self.relations)
         for name, rows in kept.items():
             old, places = self.relation(name), np.unique(np.asarray(rows, dtype=np.int64))
-            weights, times = (None if x is None else x[places] for x in (old.weights, old.times))
-            made[name] = replace(old, edges=old.edges[places], weights=weights, times=times)
+            made[name] = replace(
+                old,
+                edges=old.edges[places],
+                weights=None if old.weights is None else old.weights[places],
+                times=None if old.times is None else old.times[places],
+            )
         return replace(self, relations=made)
 
     # -- words -----------------------------------------------------------------------------------------------

@@ -46,7 +46,7 @@ def typed_from_networkx(graph: Any, *, kind: str, weight: str | None) -> TypedGr
     kinds = {}
     for name, own in members.items():
         try:
-            ids = Ids.from_values(own)  # type: ignore[arg-type]
+            ids = Ids.from_values(own)
         except InputError as error:
             raise InputError(f"{error} (networkx.convert_node_labels_to_integers does that)") from None
         shown = [{k: v for k, v in graph.nodes[node].items() if k != kind} for node in own]

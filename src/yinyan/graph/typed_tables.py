@@ -148,15 +148,11 @@ def _parts(edges: Any, options: TypedOptions) -> Iterable[tuple[str, TableSource
 
 def _by_name(opened: TableSource, plain: TableOptions) -> TableOptions:
     """Columns by name: positions would be those of the table with its column of relations."""
-    given = {role: getattr(plain, role) for role in ("source", "target", "weight", "time")}
-    return replace(
-        plain,
-        **{
-            role: find_column(list(opened.names), column, role)
-            for role, column in given.items()
-            if column is not None and column is not False
-        },
-    )
+    named: dict[str, Any] = {role: getattr(plain, role) for role in ("source", "target", "weight", "time")}
+    for role, column in named.items():
+        if column is not None and column is not False:
+            named[role] = find_column(list(opened.names), column, role)
+    return replace(plain, **named)
 
 
 def _ids_of(opened: TableSource, plain: TableOptions) -> Ids:

@@ -74,7 +74,7 @@ class TypedBase(BaseModel):
         """Set the tables of all types to eigenvectors of the merged graph."""
         rows = spectral_rows(self.settings, self.settings.embedding_size, messages, generator)
         for part, own in zip(self.parts, rows.split(self.sizes), strict=True):
-            if part.table is not None and part.table_weight is not None:
+            if isinstance(part, BaseModel) and part.table is not None and part.table_weight is not None:
                 set_table(part.table, part.table_weight, own)
 
 

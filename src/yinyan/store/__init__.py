@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from yinyan.store.model_files import (
     FORMAT,
+    any_fitted_model,
     check_target,
     fitted_model,
     load_any_model,
@@ -16,6 +17,7 @@ from yinyan.store.opening import OpenedModel, opened_model
 __all__ = [
     "FORMAT",
     "OpenedModel",
+    "any_fitted_model",
     "check_target",
     "fitted_model",
     "load_any_model",

@@ -39,7 +39,16 @@ from yinyan.store.reading import fitted_from
 from yinyan.store.typed_files import is_typed, typed_from, write_typed_parts
 from yinyan.store.writing import feature_arrays, save_arrays, save_json
 
-__all__ = ["FORMAT", "check_target", "fitted_model", "load_any_model", "load_model", "read_manifest", "save_model"]
+__all__ = [
+    "FORMAT",
+    "any_fitted_model",
+    "check_target",
+    "fitted_model",
+    "load_any_model",
+    "load_model",
+    "read_manifest",
+    "save_model",
+]
 
 _PATIENCE = 60.0  # seconds to wait for another process that saves to the same place
 _TEMPORARY = re.compile(r"\..+\.tmp")  # of a file that was being written here when its writer was killed
@@ -80,9 +89,16 @@ def load_model(path: Path, device: torch.device, *, mapped: bool = False) -> tup
 def load_any_model(path: Path, device: torch.device) -> tuple[Fitted | TypedFitted, dict[str, Any]]:
     """The same, of a model with relations or without."""
     with opened_model(path) as opened:
-        if not is_typed(opened):
-            return fitted_model(opened, device, mapped=False)
+        return any_fitted_model(opened, device)
+
+
+def any_fitted_model(
+    opened: OpenedModel, device: torch.device, *, mapped: bool = False
+) -> tuple[Fitted | TypedFitted, dict[str, Any]]:
+    """The model of files that were opened together, with relations (which are read into memory) or without."""
+    if is_typed(opened):
         return _named(opened, lambda: typed_from(opened, device))
+    return fitted_model(opened, device, mapped=mapped)
 
 
 def fitted_model(opened: OpenedModel, device: torch.device, *, mapped: bool) -> tuple[Fitted, dict[str, Any]]:

@@ -197,8 +197,8 @@ def features_from(arrays: Arrays, num_columns: Any, prefix: str = "") -> Feature
         columns = of_type(num_columns, int, "num_features")
         if columns > 1 << 31:
             raise ValueError(f"num_features = {columns:,} is more than any model has")
-        parts = (arrays[f"{prefix}feature_{name}"] for name in ("indptr", "indices", "values"))
-        return SparseFeatures(*parts, columns)
+        indptr, indices, values = (arrays[f"{prefix}feature_{name}"] for name in ("indptr", "indices", "values"))
+        return SparseFeatures(indptr, indices, values, columns)
     if features is not None and features.ndim != 2:
         raise ValueError(f"'features' needs two dimensions (got the shape {features.shape})")
     return features  # type: ignore[no-any-return]

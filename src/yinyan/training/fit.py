@@ -105,7 +105,10 @@ def fit_model(
     state = trained(
         *(model, partial(whole_course, model, data, settings.training)),
         f"{split.protocol}/{training_fingerprint(split, settings, seed)}",
-        *(settings, seed, device, hooks),
+        settings,
+        seed,
+        device,
+        hooks,
         start_counts=start is not None,
     )
     give_back()  # the optimiser's moments

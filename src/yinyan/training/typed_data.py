@@ -88,12 +88,10 @@ def spaces_of(graph: TypedGraph, names: tuple[str, ...]) -> list[Space]:
     found = []
     for name in names:
         relation = graph.relations[name]
-        limits = [
-            limit
-            for kind in (relation.source, relation.target)
-            for limit in (graph.offsets[kind], len(graph.nodes[kind].ids))
-        ]
-        found.append(Space(*limits, directed=relation.directed))
+        (a, count), (b, other) = (
+            (graph.offsets[kind], len(graph.nodes[kind].ids)) for kind in (relation.source, relation.target)
+        )
+        found.append(Space(a, count, b, other, directed=relation.directed))
     return found
 
 

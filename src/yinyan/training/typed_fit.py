@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.errors import SettingsError
+from yinyan.graph.features import SparseFeatures
 from yinyan.graph.typed_graph import TypedGraph
 from yinyan.model.calibration import Calibration, Method, fit_calibration, fit_to_lists
 from yinyan.model.encoder import EncoderInput
@@ -90,7 +91,10 @@ def fit_typed(
     state = trained(
         *(model, lambda streams: TypedCourse(model, data, settings.training, streams)),
         typed_fingerprint(split, settings, seed),
-        *(settings, seed, device, hooks),
+        settings,
+        seed,
+        device,
+        hooks,
     )
     features: Any = data.features
     rows = embed_graph(model, features, data.valid_messages, settings, seed)
@@ -218,7 +222,8 @@ def typed_fingerprint(split: TypedSplit, settings: Settings, seed: int) -> str:
         for roles in (part.train_targets, part.valid_targets, part.train_messages, part.valid_negatives):
             marks.append(hashlib.blake2b(np.ascontiguousarray(roles).data, digest_size=16).hexdigest())
     for kind in split.graph.nodes.values():
-        values = None if kind.features is None else getattr(kind.features, "values", kind.features)
+        features = kind.features
+        values = features.values if isinstance(features, SparseFeatures) else features
         marks.append(None if values is None else hashlib.blake2b(values.tobytes(), digest_size=16).hexdigest())
     return hashlib.blake2b(repr(marks).encode(), digest_size=16).hexdigest()
 
