@@ -149,6 +149,23 @@ class TestQuestions:
         assert one.score(("3", "4")) != other.score(("3", "4"))
 
 
+class TestMaps:
+    def test_a_model_with_maps_of_relations(self, graph: TypedGraph, tmp_path: Path) -> None:
+        model = fitted(graph, "buys", encoder={**QUICK["encoder"], "relation_maps": True})
+        assert len(model.recommend(("person", "3"), k=2)) == 2
+        maps: Any = _whole(model).model.encoder
+        assert maps.relation_map.abs().max() > 0
+        with pytest.raises(SettingsError, match="explanations need relations without maps"):
+            model.explain("3", "4")
+        model.save(tmp_path / "model")
+        again = LinkPredictor.load(tmp_path / "model")
+        assert again.score(("3", "4")) == model.score(("3", "4"))
+
+    def test_of_one_relation(self) -> None:
+        model = LinkPredictor(**{**QUICK, "encoder": {**QUICK["encoder"], "relation_maps": True}}).fit(one_kind()[1])
+        assert np.isfinite(model.embeddings_).all()
+
+
 class TestWhatIsRefused:
     @pytest.mark.parametrize(
         ("relation", "words"),

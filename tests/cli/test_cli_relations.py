@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from yinyan.cli.commands import app
 
 SMALL = [
-    *("--set", "epochs=2", "--set", "hidden_size=16", "--set", "embedding_size=8", "--set", "sketch_size=8"),
-    *("--set", "batch_size=30", "--quiet"),
+    *("--set", "training.epochs=2", "--set", "training.batch_size=30", "--set", "encoder.hidden_size=16"),
+    *("--set", "encoder.embedding_size=8", "--set", "encoder.sketch_size=8", "--quiet"),
 ]
 
 

@@ -177,16 +177,16 @@ class TestObjects:
 class TestViews:
     def test_attributes_of_two_types_stand_in_one_table(self) -> None:
         graph = Graph.from_tables(
-            {("a", "r", "b"): {"x": ["a1", "a2"], "y": ["b1", "b2"]}},
+            {("a", "r", "b"): {"x": [f"a{i}" for i in range(30)], "y": [f"b{i}" for i in range(30)]}},
             {
-                "a": {"id": ["a1", "a2"], "name": ["Ada", "Bob"], "size": [1, 2]},
-                "b": {"id": ["b1", "b2"], "title": ["Tea", "Milk"], "size": ["small", "large"]},
+                "a": {"id": [f"a{i}" for i in range(30)], "name": [f"Ada {i}" for i in range(30)], "size": [1] * 30},
+                "b": {"id": [f"b{i}" for i in range(30)], "title": [f"Tea {i}" for i in range(30)], "size": ["s"] * 30},
             },
         )
         view = graph.of_relation("r")
         assert view.attributes is not None
-        assert view.attributes.table["size"].to_pylist() == ["1", "2", "small", "large"]
-        assert view.labels_of([0, 1, 2, 3]) == ["Ada", "Bob", "Tea", "Milk"]
+        assert view.attributes.table["size"].to_pylist() == ["1"] * 30 + ["s"] * 30
+        assert view.labels_of([0, 1, 30, 59]) == ["Ada 0", "Ada 1", "Tea 0", "Tea 29"]
 
     def test_with_edges(self) -> None:
         graph = shop()

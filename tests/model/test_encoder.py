@@ -430,6 +430,7 @@ class TestEverySetting:
     def test_is_listed(self) -> None:
         elsewhere = {"storage", "recompute"}  # TestStorage
         elsewhere |= {"embedding_start", "degree_column"}  # test_spectral, test_degree_column
+        elsewhere |= {"relation_maps"}  # test_relation_energy
         known = {f.name for f in dataclasses.fields(EncoderSettings)} - elsewhere
         assert set(EFFECTS) == set(SMALL) == known
 

@@ -205,6 +205,10 @@ class TestOneRelationAndOneType:
 
 
 class TestEncoder:
+    def test_maps_are_for_graphs_with_relations(self) -> None:
+        with pytest.raises(SettingsError, match="relation_maps"):
+            Encoder(EncoderSettings(relation_maps=True), NODES, 0)
+
     def encoder(self, **options: object) -> TypedEncoder:
         settings = EncoderSettings(hidden_size=8, embedding_size=6, num_steps=3, **options)  # type: ignore[arg-type]
         return TypedEncoder(settings, [TypeSize(4, 3), TypeSize(NODES - 4, 0)], 3)

@@ -176,6 +176,8 @@ class Encoder(NodeEncoder):
     base: BaseModel
 
     def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:
+        if settings.relation_maps:
+            raise SettingsError("encoder.relation_maps: the maps are for graphs with relations (set it to false)")
         self._set_up(settings, lambda: BaseModel(settings, num_nodes, num_features))
 
     def _set_up(self, settings: EncoderSettings, base: Callable[[], BaseModel]) -> None:
