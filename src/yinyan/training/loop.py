@@ -18,6 +18,7 @@ from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
 from yinyan.metrics.pairs import ranks
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
+from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
@@ -28,12 +29,14 @@ from yinyan.training.data import TrainingData, draw_loss_negatives
 from yinyan.training.shared_negatives import descend_with_shared_negatives
 
 __all__ = [
+    "BatchCourse",
     "Course",
     "TrainingState",
     "ValidationScores",
     "batch_size_of",
     "build_optimizer",
     "gradients",
+    "hidden_messages",
     "one_step",
     "run",
     "settle",
@@ -97,26 +100,40 @@ class Course:
         raise NotImplementedError
 
 
-class _WholeCourse(Course):
-    """What `whole_course` gives."""
+class BatchCourse(Course):
+    """A course of one process, through batches of targets in random order."""
 
-    def __init__(self, model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> None:
-        self._model, self._data, self._settings, self._streams = model, data, settings, streams
-        self.num_targets = self.length = data.targets.shape[0]
+    def __init__(self, model: Model, targets: Tensor, settings: TrainingSettings, streams: Streams) -> None:
+        self._model, self._settings, self._streams, self._device = model, settings, streams, targets.device
+        self.num_targets = self.length = targets.shape[0]
         self.stride = batch_size_of(settings, self.num_targets)
 
     def begin(self, state: TrainingState) -> None:
+        """An order of the targets."""
         generator = self._streams["batches"]
         state.order = torch.randperm(self.num_targets, generator=generator, device=generator.device)
 
-    def gradients(self, state: TrainingState) -> tuple[float, int]:
+    def batch(self, state: TrainingState) -> Tensor:
+        """The targets of the step at `state.position`."""
         if state.order is None:
             raise RuntimeError("a step before the epoch has begun")
-        batch = state.order[state.position : state.position + self.stride].to(self._data.targets.device)
-        return gradients(self._model, self._data, self._settings, self._streams, batch), batch.numel()
+        return state.order[state.position : state.position + self.stride].to(self._device)
 
     def clip(self, norm: float) -> None:
+        """Scale the gradients down to a norm."""
         nn.utils.clip_grad_norm_(self._model.parameters(), norm)
+
+
+class _WholeCourse(BatchCourse):
+    """What `whole_course` gives."""
+
+    def __init__(self, model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> None:
+        super().__init__(model, data.targets, settings, streams)
+        self._data = data
+
+    def gradients(self, state: TrainingState) -> tuple[float, int]:
+        batch = self.batch(state)
+        return gradients(self._model, self._data, self._settings, self._streams, batch), batch.numel()
 
     def validate(self, record: EpochRecord) -> EpochRecord:
         return validate(self._model, self._data, record, self._settings, self._streams)
@@ -258,11 +275,7 @@ def gradients(model: Model, data: TrainingData, settings: TrainingSettings, stre
 
     Adds the gradients of the loss to the weights, and returns the loss.
     """
-    hidden = None
-    if settings.mask_targets:
-        hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
-        places = data.pair_of_target[batch]
-        hidden[places[places >= 0].long()] = True
+    hidden = hidden_messages(data.messages, data.pair_of_target[batch]) if settings.mask_targets else None
     drops, links = streams["dropout"], data.targets[batch]
     y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden)
     if settings.loss_sampler == "all":
@@ -273,6 +286,13 @@ def gradients(model: Model, data: TrainingData, settings: TrainingSettings, stre
     loss = model.loss(pairs, data.messages, settings.loss, hidden=hidden, drops=drops)
     loss.backward()
     return float(loss.detach())
+
+
+def hidden_messages(messages: MessageGraph, pairs: Tensor) -> Tensor:
+    """(m,) marks the message pairs that are given; -1 is none."""
+    hidden = torch.zeros(messages.pairs.shape[0], dtype=torch.bool, device=pairs.device)
+    hidden[pairs[pairs >= 0].long()] = True
+    return hidden
 
 
 @torch.no_grad()

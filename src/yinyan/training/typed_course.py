@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from yinyan.errors import SettingsError
 from yinyan.model.encoder import EncoderInput
@@ -18,10 +18,10 @@ from yinyan.sampling import draw_triples
 from yinyan.settings import TrainingSettings
 from yinyan.training.data import draw_loss_negatives
 from yinyan.training.loop import (
-    Course,
+    BatchCourse,
     TrainingState,
     ValidationScores,
-    batch_size_of,
+    hidden_messages,
     refuse_divergence,
     validated,
 )
@@ -41,30 +41,18 @@ def refuse_unsupported(settings: TrainingSettings) -> None:
         )
 
 
-class TypedCourse(Course):
+class TypedCourse(BatchCourse):
     """The course of one process: triples in batches that mix the predicted relations."""
 
     def __init__(self, model: RelationModel, data: TypedData, settings: TrainingSettings, streams: Streams) -> None:
-        self._model, self._data, self._settings, self._streams = model, data, settings, streams
-        self.num_targets = self.length = data.targets.shape[0]
-        self.stride = batch_size_of(settings, self.num_targets)
-
-    def begin(self, state: TrainingState) -> None:
-        """An order of the targets."""
-        generator = self._streams["batches"]
-        state.order = torch.randperm(self.num_targets, generator=generator, device=generator.device)
+        super().__init__(model, data.targets, settings, streams)
+        self._data = data
 
     def gradients(self, state: TrainingState) -> tuple[float, int]:
         """Hide the batch from the messages, embed all nodes, score the batch against fresh negatives."""
-        if state.order is None:
-            raise RuntimeError("a step before the epoch has begun")
+        batch = self.batch(state)
         data, settings, streams = self._data, self._settings, self._streams
-        batch = state.order[state.position : state.position + self.stride].to(data.targets.device)
-        hidden = None
-        if settings.mask_targets:
-            hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
-            places = data.pair_of_target[batch]
-            hidden[places[places >= 0].long()] = True
+        hidden = hidden_messages(data.messages, data.pair_of_target[batch]) if settings.mask_targets else None
         drops, links = streams["dropout"], data.targets[batch]
         features: Any = data.features
         y = self._model.encoder(
@@ -79,10 +67,6 @@ class TypedCourse(Course):
         loss = LOSSES[settings.loss](own, others)
         loss.backward()
         return float(loss.detach()), batch.numel()
-
-    def clip(self, norm: float) -> None:
-        """Scale the gradients down to a norm."""
-        nn.utils.clip_grad_norm_(self._model.parameters(), norm)
 
     @torch.no_grad()
     def validate(self, record: EpochRecord) -> EpochRecord:
