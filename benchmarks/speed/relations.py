@@ -4,8 +4,8 @@ python benchmarks/speed/relations.py            # 20,000 nodes, 200,000 edges, 1
 python benchmarks/speed/relations.py --json
 
 Default settings of such a graph. A step hides and predicts a twelfth of the edges, and includes its negatives, loss,
-gradients and the update. Steps take turns; the fastest of each counts. `messages` are steps that predict one relation
-only; the others are messages.
+gradients and the update. Steps take turns; the fastest of each counts. Where one relation is predicted of several, the
+others are messages only, and a step predicts at most half of its edges.
 """
 
 from __future__ import annotations
@@ -79,9 +79,12 @@ def divided(num_nodes: int, num_edges: int, count: int) -> TypedGraph:
 
 
 def stepping(graph: TypedGraph, predict: list[str]) -> common.Task:
-    """A training step. All take as many targets as one relation would, so that only relations differ."""
+    """A training step. It takes as many targets as one relation would, or half of those that are predicted."""
     split = typed_holdout(graph, predict, seed=0, valid_share=0.1, valid_negatives=1_000)
     settings = suggest_typed(graph, split.predicted, graph.num_edges, {}).settings
+    targets = sum(len(part.train_targets) for part in split.parts.values())
+    batch = min(settings.training.batch_size, targets // 2)
+    settings = settings.updated({"training": {"batch_size": batch}})
     model = build_typed_model(settings, graph, split.predicted, 0)
     data = typed_data(split, torch.device("cpu"), ranked=False)
     course = TypedCourse(model, data, settings.training, Streams(0, torch.device("cpu")))

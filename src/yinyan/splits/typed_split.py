@@ -10,7 +10,16 @@ import numpy as np
 from yinyan.errors import InputError
 from yinyan.graph.typed_graph import Relation, RelationName, TypedGraph
 from yinyan.splits.given import Parts
-from yinyan.splits.split import MINIMUM_EDGES, Pairs, Rows, Split, given_split, holdout_split, random_split
+from yinyan.splits.split import (
+    MINIMUM_EDGES,
+    Pairs,
+    Rows,
+    Split,
+    given_split,
+    holdout_split,
+    random_split,
+    with_leaks_allowed,
+)
 from yinyan.text import counted, listed
 
 __all__ = ["TypedSplit", "given_typed_split", "predicted_relations", "typed_holdout", "typed_split"]
@@ -174,7 +183,8 @@ def given_typed_split(
         empty = np.empty((0, 2), np.int64)
         given = replace(given, test_negatives=empty) if given.test_negatives is None else given
         given = replace(given, valid_negatives=empty) if possible <= 0 else given
-        made[name] = given_split(view, given, protocol="official", seed=seed, valid_negatives=each)
+        split = given_split(view, given, protocol="official", seed=seed, valid_negatives=each)
+        made[name] = with_leaks_allowed(split, why) if (why := _reversed(split)) else split
     return TypedSplit(graph, "official", seed, made)
 
 
@@ -249,6 +259,20 @@ def _possible(relation: Relation, graph: TypedGraph) -> int:
     if not relation.is_within:
         return sources * targets
     return sources * (sources - 1) // (1 if relation.directed else 2)
+
+
+def _reversed(split: Split) -> str:
+    """How many held-out edges are training edges in reverse, in words: such data come with relations that hold both
+    ways."""
+    held_out = np.concatenate([split.valid_targets, split.test_targets])
+    if not split.graph.directed or not len(held_out):
+        return ""
+    count = int(np.isin(split.graph.find_edges(held_out[:, ::-1]), split.train_messages).sum())
+    return (
+        f"{count:,} of {len(held_out):,} held-out edges are training edges in reverse, as the data come"
+        if count
+        else ""
+    )
 
 
 def _each(total: int, count: int) -> int:
