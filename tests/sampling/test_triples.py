@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from yinyan.native import graph_kernels
 from yinyan.sampling import KnownTriples, Space, draw_triples
 
 # rows 0 to 4 are people, 5 to 7 products; three relations
@@ -60,6 +61,33 @@ def test_a_node_that_is_linked_to_all_others_gets_other_ends() -> None:
     drawn, lacking = draw_triples(known, star[:1], 50, generator(), keep_end=True)
     assert lacking is None
     assert not known.contains(drawn.view(-1, 3)).any()
+
+
+def test_a_quick_test_finds_what_a_search_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many triples, marks of pairs (relation n + first, second) single out the suspects."""
+    draw = torch.Generator().manual_seed(1)
+    spaces = (
+        Space(0, 500, 500, 300, directed=False),
+        Space(0, 500, 0, 500, directed=True),
+        Space(0, 500, 0, 500, directed=False),
+    )
+    triples = torch.stack(
+        [
+            torch.randint(500, (30_000,), generator=draw),
+            torch.randint(500, (30_000,), generator=draw),
+            torch.randint(1, 3, (30_000,), generator=draw),
+        ],
+        dim=1,
+    )
+    known = KnownTriples.of(800, spaces, triples[triples[:, 0] != triples[:, 1]])
+    asked = torch.cat([triples[:500], triples[:500].flip(1)[:, [1, 2, 0]], torch.randint(2, (500, 3), generator=draw)])
+    expected = ((asked[:, 0] == asked[:, 1]) | known.contains(asked)).nonzero()[:, 0]
+    assert known._marks is not None or graph_kernels.library() is None
+    assert torch.equal(known.clashes(asked), expected)
+    plain = KnownTriples.of(800, spaces, known.triples)
+    monkeypatch.setattr(graph_kernels, "library", lambda: None)
+    assert plain._marks is None
+    assert torch.equal(plain.clashes(asked), expected)
 
 
 def test_no_known_triples() -> None:

@@ -25,7 +25,7 @@ from yinyan.graph.features import SparseFeatures
 from yinyan.model.calibration import IsotonicCalibration
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import EncoderSettings
-from yinyan.store import model_files
+from yinyan.store import model_files, writing
 from yinyan.store.opening import OpenedModel
 from yinyan.text import percent
 
@@ -408,7 +408,7 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, stage: str, error: BaseException) -
 
         monkeypatch.setattr(Path, "replace", replace)
     elif stage == "arrays":
-        monkeypatch.setattr(model_files, "save_file", fail)
+        monkeypatch.setattr(writing, "save_file", fail)
     elif stage == "ids":
         monkeypatch.setattr(model_files.pq, "write_table", fail)
     elif stage == "text":

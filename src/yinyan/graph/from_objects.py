@@ -115,7 +115,7 @@ def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | N
 def graph_from_pyg(data: Any) -> Graph:
     """Build a graph from a PyTorch Geometric `Data`; see `Graph.from_pyg`."""
     if hasattr(data, "edge_index_dict") or hasattr(data, "node_types"):
-        raise InputError("this object has several types or relations: use TypedGraph.from_pyg")
+        raise InputError("this object is heterogeneous, with several types or relations: use TypedGraph.from_pyg")
     pairs = getattr(data, "edge_index", None)
     if pairs is None:
         raise InputError("the data object has no edge_index")

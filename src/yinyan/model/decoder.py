@@ -136,10 +136,19 @@ class HadamardMLP(Decoder):
             return super().placed_logits(y, pairs, generator, shared)
         return self.of_products(pair_products(y, self.size, pairs), generator, shared)
 
-    def of_products(self, x: Tensor, generator: torch.Generator | None, shared: Tensor | None) -> Tensor:
-        """The MLP; what is shared joins the first hidden layer, or the logit if there is none."""
+    def of_products(
+        self,
+        x: Tensor,
+        generator: torch.Generator | None,
+        shared: Tensor | None,
+        first: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """The MLP; what is shared joins the first hidden layer, or the logit if there is none.
+
+        `first` stands in for the first linear map.
+        """
         for linear, norm in zip(self.hidden, self.norms, strict=True):
-            z = linear(x)
+            z, first = linear(x) if first is None else first(x), None
             if shared is not None:
                 z, shared = z + shared, None
             step = dropout(F.relu(norm(z)), self.settings.dropout, generator)

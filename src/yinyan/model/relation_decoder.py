@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,8 @@ class RelationMaps(nn.Module):
 
     def logits(self, decoder: Decoder, y: Tensor, triples: Tensor, generator: torch.Generator | None) -> Tensor:
         """(...) logits of (..., 3) rows of source and target and the number of a relation."""
+        if self.source_map is None and type(decoder) is HadamardMLP and _first_is_plain(decoder):
+            return self._by_relation(decoder, y, triples, generator)
         pairs, relation = triples[..., :2], triples[..., 2]
         shared = None
         if decoder.structure is not None:
@@ -44,10 +47,31 @@ class RelationMaps(nn.Module):
             shared = decoder.structure.layers(estimates.unflatten(0, pairs.shape[:-1]))
         scale = (1 + self.scale).index_select(0, relation.reshape(-1)).view(*relation.shape, -1)
         bias = self.bias[relation]
-        if self.source_map is None and type(decoder) is HadamardMLP:
-            return decoder.of_products(pair_products(y, decoder.size, pairs) * scale, generator, shared) + bias
         sources, targets = self._ends(y[:, : decoder.size], pairs, relation)
         return decoder.pair_logits(sources * scale, targets, generator, shared) + bias
+
+    def _by_relation(
+        self, decoder: HadamardMLP, y: Tensor, triples: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """The same with c_r in the first weights, so that no product of embeddings is scaled."""
+        flat, places = triples.reshape(-1, 3), None
+        if bool((flat[1:, 2] < flat[:-1, 2]).any()):
+            order = torch.argsort(flat[:, 2], stable=True)
+            flat, places = flat[order], torch.empty_like(order)
+            places[order] = torch.arange(len(order), device=order.device)
+        pairs, relation = flat[:, :2], flat[:, 2]
+        counts = torch.bincount(relation, minlength=len(self.turned)).tolist()
+        shared = None
+        if decoder.structure is not None:
+            shared = decoder.structure.layers(decoder.structure.of_pairs(y.detach()[:, decoder.size :], pairs))
+        linear: nn.Linear = decoder.hidden[0]  # type: ignore[assignment]
+
+        def first(x: Tensor) -> Tensor:
+            return _GroupedLinear.apply(x, linear.weight, linear.bias, 1 + self.scale, counts)  # type: ignore[no-any-return]
+
+        products = pair_products(y, decoder.size, pairs)
+        logits = decoder.of_products(products, generator, shared, first) + self.bias[relation]
+        return (logits if places is None else logits[places]).view(triples.shape[:-1])
 
     def _ends(self, y: Tensor, pairs: Tensor, relation: Tensor) -> tuple[Tensor, Tensor]:
         """Rows of the sources and of the targets, through S and T where the relation has a direction."""
@@ -74,6 +98,35 @@ class RelationMaps(nn.Module):
         return made
 
 
+class _GroupedLinear(torch.autograd.Function):
+    """(x ⊙ c_r) Wᵀ + b for rows in groups, by W diag(c_r): rows are neither scaled nor copied."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, scales: Tensor, counts: Sequence[int]) -> Tensor:
+        out, at = x.new_empty(x.shape[0], weight.shape[0]), 0
+        for scale, count in zip(scales, counts, strict=True):
+            torch.addmm(bias, x[at : at + count], (weight * scale).T, out=out[at : at + count])
+            at += count
+        ctx.counts = counts
+        ctx.save_for_backward(x, weight, scales)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, slopes: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, None]:
+        x, weight, scales = ctx.saved_tensors
+        slopes, at = slopes.contiguous(), 0
+        to_x, to_weight, to_scales = torch.empty_like(x), torch.zeros_like(weight), torch.zeros_like(scales)
+        for r, count in enumerate(ctx.counts):
+            some = slopes[at : at + count]
+            torch.mm(some, weight * scales[r], out=to_x[at : at + count])
+            inner = some.T @ x[at : at + count]
+            to_weight += inner * scales[r]
+            to_scales[r] = (inner * weight).sum(0)
+            at += count
+        return to_x, to_weight, slopes.sum(0), to_scales, None
+
+
 class RelationModel(Model):
     """Encoder, decoder and what each predicted relation adds to it; one predicted relation adds nothing."""
 
@@ -98,6 +151,11 @@ class RelationModel(Model):
     def decoder_of(self, relation: int) -> Decoder:
         """A plain decoder with the scores of one predicted relation."""
         return self.decoder if self.relations is None else self.relations.decoder_of(self.decoder, relation)
+
+
+def _first_is_plain(decoder: HadamardMLP) -> bool:
+    """Whether the products of embeddings go through the first linear map alone."""
+    return len(decoder.hidden) > 0 and not (decoder.settings.residual and decoder.settings.width == decoder.size)
 
 
 def _bias_of(decoder: Decoder) -> Tensor:

@@ -30,11 +30,8 @@ class RelationMessages(MessageGraph):
     relation_columns: Tensor = field(default_factory=lambda: torch.empty(0))  # (2m,) columns in this order
     relation_indptr: Tensor = field(default_factory=lambda: torch.empty(0))  # (R, n + 1) where a relation's rows begin
     bounds: tuple[int, ...] = (0,)  # (R + 1,) where relations begin in the columns
-
-    @property
-    def relation_of_slot(self) -> Tensor:
-        """(2m,) the relation of each entry of the merged matrix."""
-        return self.relation_of_pair[self.structure.pair_of_slot.long()]
+    # (2m,) the relation of each entry of the merged matrix
+    relation_of_slot: Tensor = field(default_factory=lambda: torch.empty(0, dtype=torch.long))
 
     def terms(
         self,
@@ -144,4 +141,5 @@ def relation_messages(
         structure.columns[order],
         indptr.to(structure.indptr.dtype),
         tuple(bounds),
+        of_slot,
     )

@@ -52,6 +52,8 @@ class TypedCourse(BatchCourse):
         """Hide the batch from the messages, embed all nodes, score the batch against fresh negatives."""
         batch = self.batch(state)
         data, settings, streams = self._data, self._settings, self._streams
+        if data.alone is None:  # relation by relation, as they are decoded
+            batch = batch[torch.argsort(data.targets[batch, 2], stable=True)]
         hidden = hidden_messages(data.messages, data.pair_of_target[batch]) if settings.mask_targets else None
         drops, links = streams["dropout"], data.targets[batch]
         features: Any = data.features
