@@ -30,7 +30,7 @@ from yinyan.training.typed_course import TypedCourse
 from yinyan.training.typed_data import typed_data
 from yinyan.training.typed_fit import suggest_typed
 
-REPEATS = 5
+REPEATS = 12
 
 
 def main() -> None:

@@ -97,7 +97,9 @@ def evaluate_relations(
         beside[name] = _weighted(own, tested)
     ranked = _ranked(data, whole, split, seed)
     metrics = {} if isinstance(data, KnowledgeGraph) else _weighted(relations, tested)
-    metrics |= {f"filtered {name}": value for name, value in ranked.means.items() if name != "mr"}
+    metrics |= _named(ranked.means)
+    if isinstance(data, KnowledgeGraph):
+        relations = {whole.predicted[number]: _named(means) for number, means in ranked.by_relation().items()}
     return RelationFigures(metrics, relations, beside, fitted, split)
 
 
@@ -165,6 +167,11 @@ def _ranked(data: TypedGraph | KnowledgeGraph, fitted: TypedFitted, split: Typed
         draw = np.random.default_rng(named_seed(seed, "filtered ranking"))
         test = test[np.sort(draw.choice(len(test), RANKED, replace=False))]
     return relation_ranking(fitted, test, known)
+
+
+def _named(means: Mapping[str, float]) -> dict[str, float]:
+    """Figures of filtered ranking as a report has them."""
+    return {f"filtered {name}": value for name, value in means.items() if name != "mr"}
 
 
 def _triples(split: TypedSplit, name: str, pairs: Rows, number: int) -> Rows:

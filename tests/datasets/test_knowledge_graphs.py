@@ -58,6 +58,7 @@ def test_evaluation_ranks_all_test_triples(folder: Path) -> None:
     assert result.protocol == "official"
     assert {"filtered mrr", "filtered hits@10"} <= set(result.results[0].metrics)
     assert "filtered mrr" in str(result)
+    assert "filtered mrr" in result.results[0].relations["near"]
     fitted = result.results[0].model.fitted_  # type: ignore[union-attr]
     number = {name: n for n, name in enumerate(fitted.predicted)}  # type: ignore[attr-defined]
     rows = [(h, t, number[list(kg.graph.relations)[r]]) for h, t, r in kg.test.tolist()]
