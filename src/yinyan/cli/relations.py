@@ -30,6 +30,7 @@ __all__ = [
     "read_typed",
     "refuse",
     "refuse_name",
+    "refuse_to_serve",
     "run_evaluation",
     "run_fit",
     "show_rows",
@@ -119,6 +120,15 @@ def refuse(given: Mapping[str, bool]) -> None:
     wrong = [flag for flag, is_given in given.items() if is_given]
     if wrong:
         raise InputError(f"{wrong[0]} is not for models with relations yet: leave it out")
+
+
+def refuse_to_serve(path: Path) -> None:
+    """Refuse a model with relations before any process of a service is started."""
+    if has_relations(path):
+        raise InputError(
+            f"the model in '{path}' has relations, which the service does not serve yet: ask with yinyan recommend "
+            "--relation, or fit the edges of one relation alone"
+        )
 
 
 def refuse_name(relation: str | None) -> None:
