@@ -64,7 +64,19 @@ class Relation:
         return self.source == self.target
 
     def in_words(self) -> str:
-        """Source, name and target."""
+        """Source type, name and target type.
+
+        Returns
+        -------
+        str
+            The three, with spaces between them.
+
+        Examples
+        --------
+        >>> from yinyan import Graph
+        >>> Graph.from_triples([("a", "knows", "b")]).relation("knows").in_words()
+        'node knows node'
+        """
         return f"{self.source} {self.name} {self.target}"
 
 

@@ -238,8 +238,12 @@ class Encoder(NodeEncoder):
             return descend(stored, layer, self.settings.num_steps, recompute=self.settings.recompute).to(f.dtype)
         y = f
         for _ in range(self.settings.num_steps):
-            y, _ = one_layer(y, f, terms, self.step_size(y, f, terms))
+            y = self.stepped(y, f, terms)
         return y
+
+    def stepped(self, y: Tensor, f: Tensor, terms: EnergyTerms) -> Tensor:
+        """Y(t+1) from Y(t)."""
+        return one_layer(y, f, terms, self.step_size(y, f, terms))[0]
 
     def finish(self, y: Tensor) -> Tensor:
         """What is stored: Y(T), normalised if asked for."""
@@ -275,7 +279,7 @@ class Encoder(NodeEncoder):
         f = y = self.base(given.features, terms)
         trace = [float(energy(y, f, terms))]
         for _ in range(count):
-            y, _ = one_layer(y, f, terms, self.step_size(y, f, terms))
+            y = self.stepped(y, f, terms)
             trace.append(float(energy(y, f, terms)))
         return trace
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from yinyan.errors import SettingsError
 from yinyan.model.encoder import BaseModel, Encoder, inverse_of
-from yinyan.model.energy import EnergyTerms, gradient, safe_step_size
+from yinyan.model.energy import EnergyTerms, layer, safe_step_size
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 from yinyan.model.relation_messages import RelationMessages
@@ -115,10 +115,16 @@ class TypedEncoder(Encoder):
         """Y(T) from f; with maps of relations by the gradient, which autograd follows."""
         if self.relation_map is None:
             return super()._descended(f, terms)
-        y, step = f, self.step_size(f, f, terms)
+        y = f
         for _ in range(self.settings.num_steps):
-            y = y - step * gradient(y, f, terms)
+            y = self.stepped(y, f, terms)
         return y
+
+    def stepped(self, y: Tensor, f: Tensor, terms: EnergyTerms) -> Tensor:
+        """Y(t+1) from Y(t); with maps of relations by the definition of the layer."""
+        if self.relation_map is None:
+            return super().stepped(y, f, terms)
+        return layer(y, f, terms, self.step_size(y, f, terms))
 
     def _stored(self, f: Tensor, terms: EnergyTerms, given: Any) -> Tensor:
         """What is stored of Y(T); nothing is constant where attractions are learned."""
