@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
@@ -41,10 +42,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BESIDE",
+    "ENGINES",
     "PROTOCOLS",
     "Evaluation",
     "Ranking",
     "SeedResult",
+    "WholeRanking",
     "evaluate",
     "evaluate_seed",
     "figures_of",
@@ -71,6 +74,8 @@ PROTOCOLS |= {
     for kind in ("clean", "temporal", "official")
     for val in ("", "+val")
 }
+
+ENGINES = ("local", "ray")
 
 _DEPTH = 10  # K of the metrics beside 'full-mrr'
 
@@ -167,6 +172,53 @@ class Ranking:
         """The share of those links that a method puts among the `k` best of their source; messages are excluded."""
         found = ranked_links(outcome, split.graph, self.held_out(split), split.test_messages, ks=(self.k,))
         return float((found.values[f"recall@{self.k}"] * found.num_held_out).sum() / found.num_held_out.sum())
+
+
+@dataclass(frozen=True)
+class WholeRanking:
+    """Test links ranked among all nodes: MRR, NDCG@10 and Recall@10 beside the figures of sampled negatives."""
+
+    wanted: bool = True  # False: only where the data are judged by full ranking
+    sources: int | None = None  # with test links, drawn by the seed; None: all
+    engine: str = "local"  # where the model's ranks are counted: 'local' or 'ray'
+    shards: int | None = None  # Ray actors
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise SettingsError(f"'engine' needs to be {' or '.join(map(repr, ENGINES))} (got {self.engine!r})")
+        if self.shards is not None and self.engine != "ray":
+            raise SettingsError("'shards' is an option of the engine 'ray': add engine='ray', or leave it out")
+        for name in ("sources", "shards"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise SettingsError(f"{name!r} needs to be a positive integer (got {value!r})")
+
+    def check(self, metric: str | None) -> None:
+        """Refuse options of a full ranking where there is none."""
+        if self.wanted or (metric is not None and is_ranking_metric(metric)):
+            return
+        for name, given in (("sources", self.sources is not None), ("engine", self.engine != "local")):
+            if given:
+                raise SettingsError(f"{name!r} is an option of full ranking: add full_ranking=True, or leave it out")
+
+    def first(self, metric: str | None) -> str | None:
+        """The metric that comes first, given that of the data."""
+        return FULL_MRR if self.wanted else metric
+
+    @contextmanager
+    def outcome(self, model: LinkPredictor, split: Split) -> Iterator[Outcome]:
+        """The scores and ranks of a model that was fitted to a split, as long as the context lasts."""
+        fitted = model.fitted_
+        found = fitted.model, fitted.embeddings, split, reranker_of(fitted)
+        if self.engine == "local":
+            best, ranks = searches(*found)
+            yield Outcome(model.score_rows, best=best, ranks=ranks)
+            return
+        from yinyan.retrieval.ray_shards import HeldRows, ray_shards
+
+        with ray_shards(HeldRows(fitted.model.decoder, fitted.embeddings), shards=self.shards) as search:
+            best, ranks = searches(*found, search)
+            yield Outcome(model.score_rows, best=best, ranks=ranks)
 
 
 def figures_of(positive: Scores, negative: Scores, first: str | None = None) -> dict[str, float]:
@@ -342,6 +394,10 @@ def evaluate(
     seeds: Sequence[int] = (0,),
     peers: Sequence[str] = BESIDE,
     model: LinkPredictor | None = None,
+    full_ranking: bool = False,
+    sources: int | None = None,
+    engine: str = "local",
+    shards: int | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
 ) -> Evaluation:
     """Split, fit and score once for each seed, next to other methods.
@@ -363,6 +419,15 @@ def evaluate(
         Names of methods to compare with; common neighbours, Adamic-Adar and resource allocation unless given.
     model
         A predictor whose parameters are used; default settings unless given.
+    full_ranking
+        Whether test links are ranked among all nodes as well: 'full-mrr', 'ndcg@10' and 'recall@10' come first.
+    sources
+        Number of sources with test links that are ranked, drawn by the seed; all unless given.
+    engine
+        Where the ranks of the model are counted: 'local' (this process), or 'ray', by actors of a Ray cluster that hold
+        a part of the embeddings each. The figures are the same. Peers are ranked in this process.
+    shards
+        Number of Ray actors; the processors of the cluster unless given.
     hooks
         A function of a method's name that returns the `Hooks` of its training.
 
@@ -374,7 +439,10 @@ def evaluate(
     Raises
     ------
     SettingsError
-        If there is no seed, or the protocol, the negatives or a peer are unknown.
+        If there is no seed, or the protocol, the negatives, the engine or a peer are unknown, or options of full
+        ranking are given without it.
+    MissingExtraError
+        If the engine 'ray' is asked for and Ray is not installed (extra `cluster`).
     InputError
         If `data` is no graph, is too small to split, or lacks what the protocol needs.
     LeakError
@@ -394,7 +462,11 @@ def evaluate(
     protocol = protocol_with(protocol, negatives)
     if not isinstance(data, Dataset | Graph):
         data = as_graph(data, hooks("yinyan").tell)
-    results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
+    whole = WholeRanking(full_ranking, sources, engine, shards)
+    results = [
+        evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks, whole=whole)
+        for s in seeds
+    ]
     name = dataset or (data.name if isinstance(data, Dataset) else "graph")
     return Evaluation(name, protocol, tuple(results))
 
@@ -408,34 +480,44 @@ def evaluate_seed(
     model: LinkPredictor | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
     ranking: Ranking | None = None,
+    whole: WholeRanking | None = None,
 ) -> SeedResult:
-    """One split, one fit, one look at the test links; with a `ranking`, also among all nodes."""
+    """One split, one fit, one look at the test links; with a `ranking`, also among all nodes.
+
+    `whole` says whether and where all of them are ranked among all nodes.
+    """
     if not isinstance(data, Graph | Dataset):
         raise InputError(f"evaluate needs a yinyan.Graph (got {type(data).__name__}): see Graph.from_table")
     methods = {name: method(name) for name in peers}  # an unknown one is refused before anything is trained
-    split = make_split(data, protocol, seed)
     first = data.metric if isinstance(data, Dataset) and _HARD not in protocol else None
+    whole = whole or WholeRanking(wanted=False)
+    whole.check(first)
+    split = make_split(data, protocol, seed)
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     scores = held_out_scores(fitted.score_rows, split)
-    block, best = searches(fitted.fitted_.model, fitted.fitted_.embeddings, split, reranker_of(fitted.fitted_))
-    ours = Outcome(fitted.score_rows, block=block, best=best)
-    beside, found = {}, {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
+    named, beside = (whole.first(first), whole.sources), {}
+    found: dict[str, float] = {}
+    with whole.outcome(fitted, split) as ours:
+        figures = _figures(ours, scores, split, *named)
+        found |= {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
     for name, run in methods.items():
         quiet = METHODS[name].family == "heuristic"
         task = Task(split, seed, _overrides(params), params["device"], Hooks() if quiet else hooks(name))
         outcome = run(task)
-        beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, first)
+        beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, *named)
         if ranking is not None:
             found[name] = ranking.recall(outcome, split)
-    return SeedResult(seed, _figures(ours, scores, split, first), beside, found, fitted, split, scores)
+    return SeedResult(seed, figures, beside, found, fitted, split, scores)
 
 
-def _figures(outcome: Outcome, scores: tuple[Scores, Scores], split: Split, first: str | None) -> dict[str, float]:
+def _figures(
+    outcome: Outcome, scores: tuple[Scores, Scores], split: Split, first: str | None, sources: int | None
+) -> dict[str, float]:
     """The metrics of every report; those of full ranking come first where the data are judged by one."""
     if first is None or not is_ranking_metric(first):
         return figures_of(*scores, first)
-    return ranking_figures(outcome, split, first) | figures_of(*scores)
+    return ranking_figures(outcome, split, first, sources=sources) | figures_of(*scores)
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 4) -> str:

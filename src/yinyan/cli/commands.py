@@ -89,18 +89,31 @@ def evaluate(
     ] = None,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
+    full_ranking: Annotated[
+        bool, typer.Option("--full-ranking", help="rank test links among all nodes too (default: sampled negatives)")
+    ] = False,
+    sources: Annotated[
+        int | None, typer.Option(help="number of sources in the full ranking (default: all with test links)", min=1)
+    ] = None,
+    engine: Annotated[
+        str, typer.Option(help="where the model's ranks are counted: local (this process) or ray (a Ray cluster)")
+    ] = "local",
+    shards: flags.Shards = None,
     run: Run,
     table: TableOptions,
 ) -> None:
     """Measure a model on held-out edges, next to other methods."""
-    from yinyan.evaluation import protocol_with
+    from yinyan.cli.searching import check_ranking
+    from yinyan.evaluation import WholeRanking, protocol_with
 
+    check_ranking(engine, shards, sources, full_ranking=full_ranking)
+    whole = WholeRanking(full_ranking, sources, engine, shards)
     common.check_outputs(None, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)
     beside, protocol = common.names(peers), protocol_with(protocol, negatives)
     graph = common.read_graph(edges, table, progress)
-    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume)
+    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume, whole=whole)
     evaluation = common.run_evaluation(model, graph, plan, progress)
     if run.report:
         from yinyan.reporting.report import evaluation_report
@@ -141,7 +154,7 @@ def recommend(
 ) -> None:
     """Recommend the best new links of nodes.
 
-    With --engine ray, actors of a Ray cluster each hold a part of the embeddings and search it exactly.
+    With --engine ray, actors of a Ray cluster each hold a part of the embeddings and search it, exactly or by an index.
     """
     from yinyan.cli import searching
     from yinyan.cli.bulk import candidates, check_parts_folder, check_rows_file, is_parts_folder
@@ -155,7 +168,7 @@ def recommend(
         raise InputError("--all makes many rows: name a file for them with --out links.parquet")
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
-    searching.check_engine(engine, shards, by_index=by_index, everything=everything)
+    searching.check_engine(engine, shards, everything=everything)
     if everything and out is not None and is_parts_folder(out):
         check_parts_folder(out)
     else:
@@ -164,16 +177,18 @@ def recommend(
     graph, progress = predictor.graph_, show_progress(quiet=quiet)
     if where is not None:
         check_condition(graph, where)
-    if engine == "ray" and out is not None:
-        with predictor.sharded(model, shards=shards, threads=threads or 1):
-            common.recommend_all(predictor, out, k, progress, as_json=as_json, where=where, at_once=2)
-        return
     count = graph.num_nodes if everything else len(nodes or ())
     narrowed = exact or ((among is not None or where is not None) and not everything and not by_index)
-    built = searching.chosen_index(predictor, model, count, k, progress, by_index=by_index, exact=narrowed)
-    if everything and out is not None:
-        common.recommend_all(predictor, out, k, progress, as_json=as_json, index=built, where=where)
-        return
+    with searching.place(predictor, model, engine, shards, threads):
+        built = searching.chosen_index(
+            predictor, model, count, k, progress, by_index=by_index, exact=narrowed, engine=engine
+        )
+        if everything and out is not None:
+            at_once = 1 if engine == "local" else 2
+            common.recommend_all(
+                predictor, out, k, progress, as_json=as_json, index=built, where=where, at_once=at_once
+            )
+            return
     pool = None if among is None else candidates(
         graph, among, header=not no_header, skip_unknown=skip_unknown, tell=progress.note
     )  # fmt: skip
