@@ -105,21 +105,13 @@ def test_an_index_over_actors_outlives_one_of_them(
     assert not isinstance(model.index("exact"), ShardedIndex), "its own index is back"
 
 
-@pytest.mark.parametrize("rerank", [False, True])
 @pytest.mark.parametrize("directed", [False, True])
-def test_full_rankings_have_the_figures_of_one_process(cluster: Any, directed: bool, rerank: bool) -> None:
-    graph = planted_graph(directed=directed)
-    model = LinkPredictor(**_with(tiny(), rerank=rerank))
-    alone = evaluate(graph, model=model, peers=(), full_ranking=True)
-    found = evaluate(graph, model=model, peers=(), full_ranking=True, engine="ray", shards=2)
+def test_full_rankings_have_the_figures_of_one_process(cluster: Any, directed: bool) -> None:
+    graph, model = planted_graph(directed=directed), LinkPredictor(**tiny())
+    alone = evaluate(graph, model=model, peers=(), full_ranking=True, sources=9)
+    found = evaluate(graph, model=model, peers=(), full_ranking=True, sources=9, engine="ray", shards=2)
     assert list(found.results[0].metrics)[:3] == ["full-mrr", "ndcg@10", "recall@10"]
     assert found.results[0].metrics == alone.results[0].metrics
-    few = evaluate(graph, model=model, peers=(), full_ranking=True, sources=3, engine="ray", shards=1)
-    assert few.results[0].metrics != found.results[0].metrics
-    assert (
-        few.results[0].metrics
-        == evaluate(graph, model=model, peers=(), full_ranking=True, sources=3).results[0].metrics
-    )
 
 
 def test_data_that_are_judged_by_full_ranking_need_no_flag(cluster: Any) -> None:
@@ -165,7 +157,9 @@ def test_the_commands_give_the_same_on_ray(
     found = _printed(capsys, "recommend", "model", "--all", "-k", "3", "--out", "exact", "--exact", *on_ray, "--json")
     assert (found["search"], found["recall"]) == ("exact", 1.0)
     found = _printed(capsys, "recommend", "model", "--all", "-k", "3", "--out", "links", "--index", *on_ray, "--json")
-    assert found["recall"] == 1.0 and found["rows"] == pq.read_table(tmp_path / "exact").num_rows
+    assert found["recall"] == 1.0 and found["rows"] == sum(
+        pq.read_metadata(part).num_rows for part in (tmp_path / "exact").glob("*.parquet")
+    )
     found = _printed(capsys, "best-links", "model", "-k", "4", *on_ray, "--json")
     assert found == _printed(capsys, "best-links", "model", "-k", "4", "--json")
 
@@ -176,10 +170,6 @@ def _printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
     printed = capsys.readouterr()
     assert stopped.value.code in (0, None), printed.err
     return json.loads(printed.out)
-
-
-def _with(settings: dict[str, Any], *, rerank: bool) -> dict[str, Any]:
-    return {**settings, "decoder": {**settings.get("decoder", {}), "rerank": rerank}}
 
 
 def _an_actor() -> int:

@@ -13,10 +13,14 @@ from numpy.typing import NDArray
 from yinyan import Graph
 from yinyan.errors import SettingsError
 from yinyan.model.decoder import Decoder, build_decoder
+from yinyan.model.reranking import Reranker, Reranking
+from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.retrieval import budgets, choice, index
 from yinyan.retrieval.budgets import Budget, recall_of
 from yinyan.retrieval.choice import Chooser, estimated_costs
 from yinyan.retrieval.exact import ExactSearch
+from yinyan.retrieval.ranks import Listing, ranks_of
+from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.sharded_index import ShardedIndex, build_sharded_index
 from yinyan.retrieval.shards import Shard, ShardedProbing, ShardedSearch, shard_ranges
 from yinyan.retrieval.snapshot import Snapshot
@@ -75,6 +79,27 @@ def test_exact_answers_and_counts_are_those_of_all_rows(
     counts = search.reaching(snapshot, sources, bars, out, pool)
     assert [c.tolist() for c in counts] == [c.tolist() for c in whole.reaching(snapshot, sources, bars, out, pool)]
     assert search.top_k(snapshot, sources[:0], 30) == [] and search.reaching(snapshot, sources[:0], [], []) == []
+
+
+@pytest.mark.parametrize("kind", ["hadamard", "dot"])
+@pytest.mark.parametrize("is_reranked", [False, True])
+def test_ranks_are_those_of_all_rows(kind: str, is_reranked: bool, graph: Graph, rows: torch.Tensor) -> None:
+    decoder, snapshot = decoder_of(kind), Snapshot.of(rows)
+    search, _ = sharded(decoder, rows, 3)
+    reranking = Reranking(weights=(0.5, 1.0, 1.0, 0.1, 2.0), mrr_before=0.0, mrr_after=1.0)
+    listing = None
+    if is_reranked:
+        listing = Listing(Reranker(reranking, CompressedLists.from_pairs(graph.edges, N)), linked(graph))
+    sources = np.array([0, 2999, 5999])
+    own = ExactSearch(decoder).top_k(snapshot, sources, 120, linked(graph))
+    relevant = [np.sort(top.rows[[0, 3, 60, 99, 101, 119]]) for top in own]  # in the shortlist, and behind it
+    barred = [graph.neighbours(source) for source in sources.tolist()]
+    asked = (Scorer(decoder), snapshot, sources, relevant, barred, None, listing)
+    expected, found = ranks_of(ExactSearch(decoder), *asked), ranks_of(search, *asked)
+    assert [ranks.tolist() for ranks in found] == [ranks.tolist() for ranks in expected]
+    places = [[1, 4, 61, 100, 102, 120]] * 3
+    assert ([ranks.tolist() for ranks in found] == places) != is_reranked, "reranking moves some of them"
+    assert all(ranks[-2:].tolist() == [102, 120] for ranks in found), "not those behind the shortlist"
 
 
 def test_a_pool_outside_of_a_shard_finds_nothing_there(rows: torch.Tensor) -> None:
