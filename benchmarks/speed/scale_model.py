@@ -219,12 +219,65 @@ def measured(known: Constants) -> str:
     return table(["constant", "value", "kept run"], rows)
 
 
+def ways(_: Constants) -> str:
+    """What each way has cost in the kept runs, on two cores."""
+    train, embed, found = kept("train.json"), kept("embed.json"), kept("retrieval.json")["sizes"][-1]
+    prepared, bulk, soak = kept("preparing.json")["runs"][-1], kept("bulk.json"), kept("soak.json")
+    mixed = soak["load"]["features"]
+    size, other = train["sizes"], embed["sizes"]
+    rows = [
+        [
+            "one process",
+            f"a training step, {size['nodes']:,} nodes, {size['links']:,} edges",
+            f"{train['seconds_a_step']:.1f} s, {train['peak_gigabytes']:.1f} GiB",
+            "train.json",
+        ],
+        [
+            "one process",
+            f"embedding {other['nodes']:,} nodes, {other['links']:,} edges",
+            f"{embed['seconds']:.0f} s, {embed['peak_gigabytes']:.1f} GiB",
+            "embed.json",
+        ],
+        [
+            "an index",
+            f"inner products, {found['nodes']:,} nodes, per source",
+            f"{found['mips_ms']:.2f} ms, exact {found['mips_exact_ms']:.1f} ms, {found['mips_build_s']:.0f} s to build",
+            "retrieval.json",
+        ],
+        [
+            "prepare",
+            f"{prepared['rows']:,} rows, one process",
+            f"{prepared['seconds']:.0f} s, {prepared['peak_gib']:.1f} GiB",
+            "preparing.json",
+        ],
+        [
+            "Ray, two actors",
+            f"{bulk['sources']:,} of {bulk['nodes']:,} nodes, exact",
+            f"{bulk['ray_s']:.1f} s, one process {bulk['one_process_s']:.1f} s",
+            "bulk.json",
+        ],
+        [
+            "Ray, an index",
+            "the same nodes",
+            f"{bulk['index_s']:.1f} s, {bulk['index_build_s']:.1f} s to build, recall {bulk['index_recall']:.3f}",
+            "bulk.json",
+        ],
+        [
+            "service",
+            f"mixed load, {soak['workers']} workers of one host, {soak['nodes']:,} nodes, with kill -9",
+            f"{mixed['requests_per_second']:.0f} requests per second",
+            "soak.json",
+        ],
+    ]
+    return table(["way", "what", "cost", "kept run"], rows)
+
+
 def table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-TABLES = {"constants": measured, "training": training, "answers": answers}
+TABLES = {"ways": ways, "constants": measured, "training": training, "answers": answers}
 
 
 def tables() -> dict[str, str]:
