@@ -245,7 +245,7 @@ class TestEvaluate:
         self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
-        ran = works("evaluate", messy, *TINY, "--peers", "cn", "--full-ranking", "--sources", "5", "--json")
+        ran = works("evaluate", messy, *TINY, "--peers", "cn", "--full-ranking", "--ranked", "5", "--json")
         names = ["full-mrr", "ndcg@10", "recall@10"]
         assert list(ran.json["metrics"])[:3] == list(ran.json["peers"]["cn"])[:3] == names
 
@@ -253,7 +253,7 @@ class TestEvaluate:
         ("given", "said"),
         [
             (["--engine", "ray"], "--engine ray is an option of --full-ranking"),
-            (["--sources", "5"], "--sources is an option of --full-ranking"),
+            (["--ranked", "5"], "--ranked is an option of --full-ranking"),
             (["--full-ranking", "--shards", "2"], "--shards is an option of --engine ray"),
             (["--full-ranking", "--engine", "dask"], "--engine needs to be local or ray (got 'dask')"),
         ],

@@ -89,15 +89,9 @@ def evaluate(
     ] = None,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
-    full_ranking: Annotated[
-        bool, typer.Option("--full-ranking", help="rank test links among all nodes too (default: sampled negatives)")
-    ] = False,
-    sources: Annotated[
-        int | None, typer.Option(help="number of sources in the full ranking (default: all with test links)", min=1)
-    ] = None,
-    engine: Annotated[
-        str, typer.Option(help="where the model's ranks are counted: local (this process) or ray (a Ray cluster)")
-    ] = "local",
+    full_ranking: Annotated[bool, typer.Option("--full-ranking", help="rank test links among all nodes too")] = False,
+    ranked: Annotated[int | None, typer.Option(help="sources in the full ranking (default: all)", min=1)] = None,
+    engine: Annotated[str, typer.Option(help="where it takes place: local or ray")] = "local",
     shards: flags.Shards = None,
     run: Run,
     table: TableOptions,
@@ -106,8 +100,8 @@ def evaluate(
     from yinyan.cli.searching import check_ranking
     from yinyan.evaluation import WholeRanking, protocol_with
 
-    check_ranking(engine, shards, sources, full_ranking=full_ranking)
-    whole = WholeRanking(full_ranking, sources, engine, shards)
+    check_ranking(engine, shards, ranked, full_ranking=full_ranking)
+    whole = WholeRanking(full_ranking, ranked, engine, shards)
     common.check_outputs(None, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)

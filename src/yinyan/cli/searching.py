@@ -30,10 +30,10 @@ def check_engine(engine: str, shards: int | None, *, everything: bool) -> None:
         raise InputError("--engine ray answers for every node: add --all, or leave --engine out")
 
 
-def check_ranking(engine: str, shards: int | None, sources: int | None, *, full_ranking: bool) -> None:
+def check_ranking(engine: str, shards: int | None, ranked: int | None, *, full_ranking: bool) -> None:
     """Refuse options of a full ranking where none is wanted."""
     _check_shards(engine, shards)
-    for flag, given in (("--sources", sources is not None), ("--engine ray", engine == "ray")):
+    for flag, given in (("--ranked", ranked is not None), ("--engine ray", engine == "ray")):
         if given and not full_ranking:
             raise InputError(f"{flag} is an option of --full-ranking: add it, or leave {flag} out")
 
