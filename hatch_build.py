@@ -24,7 +24,7 @@ ZIG = "ziglang==0.17.0"
 SOURCES = ("graph_kernels", "retrieval_kernels")
 COMPILE = ("-c", "-O3", "-std=c++17", "-ffp-contract=fast", "-fvisibility-inlines-hidden")
 LINK = ("-shared", "-s")
-# No C++ name is exported, so that none is taken for one of another library in the same process.
+# On Linux no C++ name is exported, so that none is taken for one of another library in the same process.
 EXPORTS = "{ global: *; local: _Z*; };\n"
 NATIVE = Path("src/yinyan/native")
 
@@ -86,10 +86,8 @@ class KernelsHook(BuildHookInterface):
             self._held.cleanup()
 
 
-def build_kernels(
-    root: Path, out: Path, platform: Platform, variants: tuple[str, ...] = (), sources: tuple[str, ...] = SOURCES
-) -> list[Path]:
-    """Compile the kernels of a platform into a folder: all variants, or some; returns the libraries.
+def build_kernels(root: Path, out: Path, platform: Platform) -> list[Path]:
+    """Compile all variants of the kernels of a platform into a folder; returns the libraries.
 
     Only our own code is compiled for a variant's processor. The C++ library that is linked in is that of the baseline,
     which zig compiles once for each platform.
@@ -97,19 +95,20 @@ def build_kernels(
     names, digest = package_module(root, "variants"), package_module(root, "sources").sources_digest
     exports, made = out / "exports.map", list[Path]()
     exports.write_text(EXPORTS, encoding="utf-8")
-    is_linux = platform.system == "linux"
     baseline = f"-mcpu={platform.processors['baseline']}"
-    for source in (root / NATIVE / f"{stem}.cpp" for stem in sources):
+    for source in (root / NATIVE / f"{stem}.cpp" for stem in SOURCES):
         says = f"-DYINYAN_SOURCES={digest(source):#x}ull"
         for variant, processor in platform.processors.items():
-            if variants and variant not in variants:
-                continue
             library = out / names.library_name(source.stem, variant, platform.system)
             compiled = library.with_suffix(".o")
             position = ("-fPIC",) if platform.system != "win32" else ()
             zig(platform, *COMPILE, *position, f"-mcpu={processor}", says, str(source), "-o", str(compiled))
-            only = (f"-Wl,--version-script={exports}",) if is_linux else ()
-            zig(platform, *LINK, *position, baseline, *only, str(compiled), "-o", str(library))
+            naming = {
+                "linux": (f"-Wl,--version-script={exports}",),
+                "darwin": (f"-Wl,-install_name,@rpath/{library.name}",),  # else the folder of this build
+            }
+            link = (*LINK, *position, *naming.get(platform.system, ()))
+            zig(platform, *link, baseline, str(compiled), "-o", str(library))
             made.append(library)
     return made
 
