@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from yinyan.splits import Parts, Split, given_split, random_split, released_split, temporal_split
     from yinyan.training.hooks import Hooks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 wait_passively()  # before anything loads torch
 
