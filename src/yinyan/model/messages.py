@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -10,6 +10,7 @@ from torch import Tensor
 from yinyan.model.energy import EnergyTerms, Laplacian
 from yinyan.model.expected_negatives import Population, expected_adjacency, expected_degrees, expected_rates
 from yinyan.model.operators import EdgeStructure, Halo, SymmetricOperator, inverse_or_zero, on_device
+from yinyan.model.recency import decayed
 from yinyan.sampling import KnownPairs, draw_block_pairs, draw_pairs
 from yinyan.settings import EncoderSettings
 
@@ -25,6 +26,7 @@ class MessageGraph:
     structure: EdgeStructure
     known: KnownPairs
     weighted: bool = True  # whether any weight is not one
+    ages: Tensor | None = None  # (m,) by how much a link is older than the latest one, where links have times
 
     @classmethod
     def from_pairs(
@@ -33,6 +35,7 @@ class MessageGraph:
         num_nodes: int,
         *,
         weights: Tensor | None = None,
+        ages: Tensor | None = None,
         num_left: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> MessageGraph:
@@ -45,6 +48,7 @@ class MessageGraph:
             EdgeStructure.from_pairs(message_edges, num_nodes),
             KnownPairs.from_pairs(message_edges, num_nodes, num_left),
             weights is not None,
+            ages,
         )
 
     @property
@@ -98,8 +102,15 @@ class MessageGraph:
         generator: torch.Generator | None,
         *,
         hidden: Tensor | None = None,
+        half_life: Tensor | float | None = None,
     ) -> EnergyTerms:
-        """The energy over the links that `hidden` (m,) does not mark, with fresh negatives from `generator`."""
+        """The energy over the links that `hidden` (m,) does not mark, with fresh negatives from `generator`.
+
+        With a `half_life` links weigh less with their age, and the terms are differentiable in it.
+        """
+        if half_life is not None:
+            recent = replace(self, weights=decayed(self.weights, self.ages, half_life, hidden), weighted=True)
+            return recent.terms(settings, repulsion, generator, hidden=hidden)
         plain = self._degrees(hidden)
         degrees = plain + 1 if settings.self_loops else plain
         visible = self.num_visible(hidden)
