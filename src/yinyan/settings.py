@@ -226,6 +226,12 @@ class TrainingSettings(_Checked):
         "auto",
         "edges that pass messages in a step: all, or those earlier than its targets (auto: past if split by time)",
     )
+    history_share: float = _option(
+        0.0,
+        "share of the earliest edges that are messages and no targets, where steps see the past only",
+        low=0,
+        high=0.95,
+    )
     # clean's 10 %
     valid_share: float = _option(0.1, "share of edges that fit holds out for validation", above=0, high=0.5)
     valid_negatives: int = _option(20_000, "number of negatives for validation", low=1)  # few make the best epoch luck

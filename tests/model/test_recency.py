@@ -13,7 +13,8 @@ from contracts import tiny
 from yinyan import Graph, LinkPredictor, SettingsError, temporal_split
 from yinyan.model.encoder import Encoder, EncoderInput
 from yinyan.model.messages import MessageGraph
-from yinyan.model.recency import HalfLife, decayed
+from yinyan.model.recency import HalfLife, decayed, rescaled
+from yinyan.model.sketches import Sketches
 from yinyan.model.tensors import message_graph
 from yinyan.settings import EncoderSettings
 
@@ -39,27 +40,29 @@ def encoder_of(**settings: object) -> Encoder:
 
 
 def test_a_link_of_one_half_life_weighs_half() -> None:
-    weights = decayed(torch.ones(3), torch.tensor([0.0, 10.0, 20.0]), 10.0)
-    torch.testing.assert_close(weights, torch.tensor([1.0, 0.5, 0.25]) * 3 / 1.75)
+    decays = decayed(torch.tensor([0.0, 10.0, 20.0]), 10.0)
+    torch.testing.assert_close(decays, torch.tensor([1.0, 0.5, 0.25]))
+    torch.testing.assert_close(rescaled(decays), decays * 3 / 1.75)
 
 
 def test_only_differences_of_age_count() -> None:
     ages = torch.tensor([3.0, 7.0, 50.0])
-    torch.testing.assert_close(decayed(torch.ones(3), ages + 1000, 9.0), decayed(torch.ones(3), ages, 9.0))
+    torch.testing.assert_close(decayed(ages + 1000, 9.0), decayed(ages, 9.0))
 
 
 def test_hidden_links_count_nothing_and_may_be_younger() -> None:
     ages, hidden = torch.tensor([0.0, 5.0, 15.0]), torch.tensor([True, False, False])
-    shown = decayed(torch.ones(3), ages, 10.0, hidden)
-    torch.testing.assert_close(shown[1:], decayed(torch.ones(2), ages[1:], 10.0))
-    nothing = decayed(torch.ones(3), ages, 10.0, torch.ones(3, dtype=torch.bool))
-    assert nothing.isfinite().all()
+    shown = decayed(ages, 10.0, hidden)
+    torch.testing.assert_close(shown[1:], decayed(ages[1:], 10.0))
+    torch.testing.assert_close(rescaled(shown, hidden)[1:], rescaled(shown[1:]))
+    everything = torch.ones(3, dtype=torch.bool)
+    assert rescaled(decayed(ages, 10.0, everything), everything).isfinite().all()
 
 
 def test_extreme_half_lives_are_finite() -> None:
     ages = torch.tensor([0.0, 1e9, 2e9])
-    assert decayed(torch.ones(3), ages, 1e-9).tolist() == [3.0, 0.0, 0.0]
-    torch.testing.assert_close(decayed(torch.ones(3), ages, 1e30), torch.ones(3))
+    assert decayed(ages, 1e-9).tolist() == [1.0, 0.0, 0.0]
+    torch.testing.assert_close(decayed(ages, 1e30), torch.ones(3))
 
 
 def test_ages_of_two_directions_are_those_of_the_younger() -> None:
@@ -71,9 +74,7 @@ def test_ages_of_two_directions_are_those_of_the_younger() -> None:
 def test_the_energy_has_the_decayed_weights() -> None:
     messages = double(message_graph(dated(), np.arange(dated().num_edges), CPU))
     encoder = encoder_of(half_life=200.0).double()
-    weighed = MessageGraph.from_pairs(
-        messages.pairs, 40, weights=decayed(messages.weights, messages.ages, 200.0), dtype=torch.float64
-    )
+    weighed = MessageGraph.from_pairs(messages.pairs, 40, weights=decayed(messages.ages, 200.0), dtype=torch.float64)
     plain = encoder_of().double()
     y, same = (e(None, m) for e, m in ((encoder, messages), (plain, weighed)))
     torch.testing.assert_close(y, same)
@@ -99,6 +100,17 @@ def test_the_gradient_of_the_half_life_is_that_of_the_embeddings(norm: bool, hid
     assert torch.autograd.gradcheck(output, (power,))
     (slope,) = torch.autograd.grad(output(power).square().sum(), power)
     assert abs(float(slope)) > 1e-6
+
+
+@pytest.mark.parametrize("shown", [0, 1, 5])
+def test_gradients_are_finite_where_nodes_have_no_visible_link(shown: int) -> None:
+    """The first steps of a training by time see hardly any message: the loss became NaN."""
+    messages = message_graph(dated(), np.arange(dated().num_edges), CPU)
+    encoder = encoder_of(half_life="learned", expected_negatives=True)
+    hidden = torch.arange(len(messages.pairs)) >= shown
+    encoder(None, messages, hidden=hidden).square().sum().backward()
+    assert all(p.grad is None or p.grad.isfinite().all() for p in encoder.parameters())
+    assert encoder.learned_half_life is not None and encoder.learned_half_life.power.grad is not None
 
 
 def test_a_learned_half_life_embeds_as_one_that_is_given() -> None:
@@ -161,3 +173,40 @@ def test_recent_messages_win_where_the_world_changes() -> None:
         return model.fit(graph, split=split).metrics_["auc"]
 
     assert auc(half_life=60.0) > auc() + 0.02
+
+
+class TestSketches:
+    """With a half-life, links count in the sketches as much as their age says."""
+
+    messages = message_graph(dated(), np.arange(dated().num_edges), CPU).recent(200.0)
+
+    def matrix(self) -> Tensor:
+        adjacency = torch.zeros(40, 40)
+        a, b = self.messages.pairs.T
+        assert self.messages.decays is not None
+        adjacency[a, b] = adjacency[b, a] = self.messages.decays
+        return adjacency
+
+    def test_they_are_products_of_the_decayed_matrix(self) -> None:
+        sketches, matrix = Sketches(64), self.matrix()
+        r = sketches.signs(40, CPU)
+        near, degrees = matrix @ r, matrix.sum(1)
+        far = matrix @ near - matrix.square().sum(1)[:, None] * r
+        scarce = matrix @ (r / degrees.clamp(min=1).sqrt()[:, None])
+        wanted = torch.cat([near, scarce, far, degrees.log1p()[:, None]], dim=1)
+        torch.testing.assert_close(sketches.of(self.messages), wanted)
+
+    def test_gates_that_are_open_or_shut(self) -> None:
+        sketches, (a, b) = Sketches(64), self.messages.pairs[0].tolist()
+        rows, columns = torch.tensor([a, b]), torch.tensor([b, a])
+        gated = sketches.gated(self.messages, torch.tensor([a, b]), rows, columns)
+        torch.testing.assert_close(gated(torch.ones(2)), sketches.of(self.messages)[[a, b]])
+        hidden = torch.zeros(len(self.messages.pairs), dtype=torch.bool)
+        hidden[0] = True
+        torch.testing.assert_close(gated(torch.zeros(2)), sketches.of(self.messages, hidden)[[a, b]])
+
+    def test_an_explanation_adds_up(self) -> None:
+        model = LinkPredictor(**tiny(encoder={"half_life": 200.0, "sketch_size": 16}, training={"epochs": 2}))
+        why = model.fit(dated()).explain(0, 1)
+        assert why.score_alone + sum(c.amount for c in why.contributions) + why.residue == pytest.approx(why.score)
+        assert why.score == pytest.approx(model.score((0, 1)), abs=1e-4)

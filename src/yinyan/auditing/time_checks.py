@@ -47,14 +47,14 @@ def check_steps(split: Split, settings: Settings | None, seed: int, log: Log) ->
     from yinyan.training.data import training_data
     from yinyan.training.defaults import suggest
     from yinyan.training.loop import batch_size_of
-    from yinyan.training.past import hidden_messages, order_of_epoch
+    from yinyan.training.past import hidden_messages, order_of_epoch, step_size_of
 
     graph, device = split.graph, torch.device("cpu")
     if graph.times is None:
         raise InputError("an audit of steps needs the times of the edges (name their column: time='date')")
     data = training_data(graph, split, device)
     training = (settings or suggest(graph, len(split.train_targets)).settings).training
-    stride = batch_size_of(training, len(split.train_targets))
+    stride = step_size_of(data, training, batch_size_of(training, len(split.train_targets)))
     order = order_of_epoch(data, training, stride, Streams(seed, device)["batches"])
     message_times = _first_times(split, data.messages.pairs.numpy())
     target_times = graph.times[graph.find_edges(split.train_targets)]

@@ -214,7 +214,7 @@ class Encoder(NodeEncoder):
             return self.with_sketches(self.finish(self._descended(f, terms)), given.messages, given.hidden)
         columns = f.new_empty(f.shape[0], 0)
         if self.sketches is not None:
-            columns = self.sketches.of(given.messages, given.hidden).to(f.dtype)
+            columns = self.sketches.of(self.recent(given.messages, given.hidden), given.hidden).to(f.dtype)
         same = Layer.of(terms, self.step_size(f, f, terms))
         return descend_and_normalise(f, same, settings.num_steps, self.norm, columns)
 
@@ -222,8 +222,13 @@ class Encoder(NodeEncoder):
         self, messages: MessageGraph, negatives: torch.Generator | None, hidden: Tensor | None = None
     ) -> EnergyTerms:
         """The energy of these messages, with the repulsion as learned so far."""
+        recent = self.recent(messages, hidden)
+        return recent.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
+
+    def recent(self, messages: MessageGraph, hidden: Tensor | None = None) -> MessageGraph:
+        """The messages, weighed by their age where there is a half-life."""
         half_life = self.half_life(messages)
-        return messages.terms(self.settings, self.repulsion(), negatives, hidden=hidden, half_life=half_life)
+        return messages if half_life is None else messages.recent(half_life, hidden)
 
     def half_life(self, messages: MessageGraph) -> Tensor | float | None:
         """How long it takes until a link weighs half: as set, as learned, or None if age does not count."""
@@ -253,7 +258,9 @@ class Encoder(NodeEncoder):
 
     def with_sketches(self, y: Tensor, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
         """The embeddings with the nodes' sketches beside them, where there are any."""
-        return y if self.sketches is None else torch.cat([y, self.sketches.of(messages, hidden).to(y.dtype)], dim=1)
+        if self.sketches is None:
+            return y
+        return torch.cat([y, self.sketches.of(self.recent(messages, hidden), hidden).to(y.dtype)], dim=1)
 
     def step_size(self, y: Tensor, f: Tensor, terms: EnergyTerms) -> float:
         """α: as set; or, if 'safe', by the bound, and by backtracking where a margin voids the bound."""

@@ -9,8 +9,15 @@ from torch import Tensor
 
 from yinyan.model.energy import EnergyTerms, Laplacian
 from yinyan.model.expected_negatives import Population, expected_adjacency, expected_degrees, expected_rates
-from yinyan.model.operators import EdgeStructure, Halo, SymmetricOperator, inverse_or_zero, on_device
-from yinyan.model.recency import decayed
+from yinyan.model.operators import (
+    EdgeStructure,
+    Halo,
+    SymmetricOperator,
+    inverse_or_zero,
+    inverse_root_or_zero,
+    on_device,
+)
+from yinyan.model.recency import decayed, rescaled
 from yinyan.sampling import KnownPairs, draw_block_pairs, draw_pairs
 from yinyan.settings import EncoderSettings
 
@@ -27,6 +34,7 @@ class MessageGraph:
     known: KnownPairs
     weighted: bool = True  # whether any weight is not one
     ages: Tensor | None = None  # (m,) by how much a link is older than the latest one, where links have times
+    decays: Tensor | None = None  # (m,) what each link counts for in sketches, from 0 to 1; none where all count alike
 
     @classmethod
     def from_pairs(
@@ -74,6 +82,12 @@ class MessageGraph:
         """The nodes that negatives are drawn from."""
         return Population.of_rows(self.num_nodes, self.known.num_left, self.pairs.device)
 
+    def recent(self, half_life: Tensor | float, hidden: Tensor | None = None) -> MessageGraph:
+        """The same links, which weigh less with their age; weights are differentiable in the half-life."""
+        decays = decayed(self.ages, half_life, hidden)
+        weights = rescaled(self.weights * decays, hidden)
+        return replace(self, weights=weights, weighted=True, decays=decays.detach())
+
     def num_visible(self, hidden: Tensor | None) -> int:
         """How many links `hidden` (m,) does not mark."""
         count = self.pairs.shape[0]
@@ -102,21 +116,14 @@ class MessageGraph:
         generator: torch.Generator | None,
         *,
         hidden: Tensor | None = None,
-        half_life: Tensor | float | None = None,
     ) -> EnergyTerms:
-        """The energy over the links that `hidden` (m,) does not mark, with fresh negatives from `generator`.
-
-        With a `half_life` links weigh less with their age, and the terms are differentiable in it.
-        """
-        if half_life is not None:
-            recent = replace(self, weights=decayed(self.weights, self.ages, half_life, hidden), weighted=True)
-            return recent.terms(settings, repulsion, generator, hidden=hidden)
+        """The energy over the links that `hidden` (m,) does not mark, with fresh negatives from `generator`."""
         plain = self._degrees(hidden)
         degrees = plain + 1 if settings.self_loops else plain
         visible = self.num_visible(hidden)
         links = Laplacian(
             (plain * inverse_or_zero(degrees))[:, None],  # a self loop cancels in D - A and stays in D
-            self.scaled(inverse_or_zero(degrees).sqrt(), hidden),
+            self.scaled(inverse_root_or_zero(degrees), hidden),
         )
         counts = None if self.weighted else plain
         negative_graphs, repelled = self._negatives(settings, repulsion, generator, hidden, visible, counts)

@@ -20,6 +20,7 @@ __all__ = [
     "SymmetricOperator",
     "csr_product",
     "inverse_or_zero",
+    "inverse_root_or_zero",
     "on_device",
     "row_dots",
 ]
@@ -48,8 +49,19 @@ class Halo(Protocol):
 
 
 def inverse_or_zero(x: Tensor) -> Tensor:
-    """1/x, and 0 where x is 0: a node with no edge gets a zero row, never NaN."""
+    """1/x, and 0 where x is 0: a node with no edge gets a zero row, never NaN, and so do gradients."""
+    if x.requires_grad:
+        x = torch.where(x > 0, x, torch.full_like(x, torch.inf))
     return torch.where(x > 0, 1.0 / x.clamp(min=torch.finfo(x.dtype).tiny), torch.zeros_like(x))
+
+
+def inverse_root_or_zero(x: Tensor) -> Tensor:
+    """1/√x, and 0 where x is 0, with gradients of 0 there too."""
+    inverse = inverse_or_zero(x)
+    if not x.requires_grad:
+        return inverse.sqrt()
+    there = x > 0
+    return torch.where(there, torch.where(there, inverse, torch.ones_like(x)).sqrt(), torch.zeros_like(x))
 
 
 def on_device(found: _Movable, device: torch.device) -> _Movable:

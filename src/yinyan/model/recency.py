@@ -8,24 +8,26 @@ from torch import Tensor, nn
 from yinyan.errors import SettingsError
 from yinyan.model.operators import inverse_or_zero
 
-__all__ = ["HalfLife", "decayed"]
+__all__ = ["HalfLife", "decayed", "rescaled"]
 
 
-def decayed(weights: Tensor, ages: Tensor | None, half_life: Tensor | float, hidden: Tensor | None = None) -> Tensor:
-    """(m,) w_e 2^(-age_e / h), scaled to mean 1 over the links that are not hidden; differentiable in h.
+def decayed(ages: Tensor | None, half_life: Tensor | float, hidden: Tensor | None = None) -> Tensor:
+    """(m,) 2^(-age / h), with the age beside the youngest link that is not hidden; differentiable in h.
 
-    Only differences of age count, so that a later now changes nothing.
+    What is hidden may be younger, and counts as young as that.
     """
     if ages is None:
         raise SettingsError("encoder.half_life: needs the times of the edges (name their column: time='date')")
-    if not ages.numel():
-        return weights
-    visible = torch.ones_like(ages, dtype=torch.bool) if hidden is None else ~hidden
-    if not visible.any():
-        return weights
-    youngest = ages[visible].min()
-    found = weights * torch.exp2(-(ages - youngest).clamp(min=0) / half_life)  # what is hidden may be younger
-    return found * (visible.sum() * inverse_or_zero((found * visible).sum()))
+    seen = ages if hidden is None else ages[~hidden]
+    youngest = seen.min() if seen.numel() else ages.new_zeros(())
+    return torch.exp2(-(ages - youngest).clamp(min=0) / half_life)
+
+
+def rescaled(weights: Tensor, hidden: Tensor | None = None) -> Tensor:
+    """(m,) weights with a mean of 1 over the links that are not hidden."""
+    seen = weights if hidden is None else weights * ~hidden
+    count = weights.numel() if hidden is None else (~hidden).sum()
+    return weights * (count * inverse_or_zero(seen.sum()))
 
 
 class HalfLife(nn.Module):

@@ -25,7 +25,7 @@ from yinyan.training.adam import Adam, Group
 from yinyan.training.all_pairs import descend_on_all_pairs
 from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
-from yinyan.training.past import hidden_messages, order_of_epoch
+from yinyan.training.past import hidden_messages, num_predicted, order_of_epoch, step_size_of
 from yinyan.training.shared_negatives import descend_with_shared_negatives
 
 __all__ = [
@@ -103,8 +103,8 @@ class _WholeCourse(Course):
 
     def __init__(self, model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> None:
         self._model, self._data, self._settings, self._streams = model, data, settings, streams
-        self.num_targets = self.length = data.targets.shape[0]
-        self.stride = batch_size_of(settings, self.num_targets)
+        self.num_targets = self.length = num_predicted(data, settings)
+        self.stride = step_size_of(data, settings, batch_size_of(settings, data.targets.shape[0]))
 
     def begin(self, state: TrainingState) -> None:
         generator = self._streams["batches"]
