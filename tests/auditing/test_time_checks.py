@@ -12,7 +12,7 @@ from yinyan import Graph, InputError, LeakError, Settings, audit, audit_steps, r
 from yinyan.randomness import Streams
 from yinyan.training import past
 from yinyan.training.data import TrainingData, training_data
-from yinyan.training.past import hidden_messages, order_of_epoch
+from yinyan.training.past import hidden_messages, num_predicted, order_of_epoch, step_size_of
 
 
 def dated(*, directed: bool = False, seed: int = 0) -> Graph:
@@ -81,14 +81,23 @@ def test_only_splits_of_graphs_with_times_are_looked_at() -> None:
         audit_steps(dated())  # type: ignore[arg-type]
 
 
-def test_batches_are_cut_by_time_and_come_in_random_order() -> None:
-    split = temporal_split(dated(), seed=0)
+@pytest.mark.parametrize("history", [0.0, 0.5])
+def test_batches_are_cut_by_time_and_come_in_random_order(history: float) -> None:
+    split, chosen = temporal_split(dated(), seed=0), settings(history_share=history).training
     data = training_data(split.graph, split, torch.device("cpu"))
     assert data.target_times is not None
+    count = num_predicted(data, chosen)
+    assert count == len(split.train_targets) - int(history * len(split.train_targets))
+    stride = step_size_of(data, chosen, 30)
+    assert -(-count // stride) == -(-len(split.train_targets) // 30), "as many steps as without a history"
     streams = [Streams(seed, torch.device("cpu"))["batches"] for seed in (0, 1)]
-    orders = [order_of_epoch(data, settings().training, 30, stream) for stream in streams]
-    assert all(torch.equal(order.sort().values, torch.arange(len(split.train_targets))) for order in orders)
-    spans = [(int(t.min()), int(t.max())) for t in data.target_times[orders[0]].split(30)]
+    orders = [order_of_epoch(data, chosen, stride, stream) for stream in streams]
+    for order in orders:
+        assert len(order.unique()) == len(order) == count
+        left = torch.ones(len(data.target_times), dtype=torch.bool)
+        left[order] = False
+        assert not left.any() or data.target_times[left].max() <= data.target_times[order].min()
+    spans = [(int(t.min()), int(t.max())) for t in data.target_times[orders[0]].split(stride)]
     assert all(a[1] <= b[0] for a, b in zip(sorted(spans), sorted(spans)[1:], strict=False))
     assert spans != sorted(spans) and not torch.equal(*orders)
-    assert spans[-1] == min(spans), "the earliest are few, and come last"
+    assert count % stride == 0 or spans[-1] == min(spans), "the earliest are few, and come last"
