@@ -76,7 +76,8 @@ def with_nodes(graph: Graph, rows: Sequence[int] | npt.NDArray[np.integer[Any]])
     kept = np.asarray(rows, dtype=np.int64)
     place = np.full(graph.num_nodes, -1)
     place[kept] = np.arange(kept.size)
-    inside = graph.with_edges((place[graph.edges] >= 0).all(axis=1))
+    stays: npt.NDArray[np.bool_] = np.all(place[graph.edges] >= 0, axis=1)
+    inside = graph.with_edges(stays)
     features = graph.features
     if features is not None:
         features = features.take(kept) if isinstance(features, SparseFeatures) else features[kept]

@@ -57,7 +57,7 @@ class TimedRows:
 
     def strengths(self, half_life: float) -> Scores:
         """(n,) sums of the weights of each node's links."""
-        return np.bincount(self.around.rows(), self.weights(half_life), minlength=self.num_nodes)
+        return np.bincount(self.around.rows(), self.weights(half_life), minlength=self.num_nodes).astype(np.float64)
 
     def two_hops(self, sources: Rows, half_life: float) -> Scores:
         """(b, n) Σ_z w_iz w_zj / log(degree of z): Adamic-Adar with decayed links."""

@@ -70,6 +70,7 @@ def rolling_windows(
 
 def _bounds(times: Times, low: float, high: float, period: Period) -> list[float]:
     """Where windows begin and end, from before the first edge to behind the last."""
+    length: float
     if isinstance(period, str):
         if period not in (*_LENGTHS, *_CALENDAR):
             raise InputError(f"'window' needs to be day, week, month, year or a positive number (got {period!r})")
