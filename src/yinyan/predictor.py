@@ -277,7 +277,7 @@ class LinkPredictor:
         graph = as_graph(graph, (lambda text: None) if hooks is None else hooks.tell)
         if as_of is not None:
             if split is not None:
-                raise InputError("'as_of' and 'split' exclude each other: split graph.as_of(moment)")
+                raise InputError("'as_of' and 'split' exclude each other: split graph.as_of(date)")
             graph = graph.as_of(as_of)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")

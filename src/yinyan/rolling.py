@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BESIDE_ROLLING", "RollingEvaluation", "WindowResult", "evaluate_rolling"]
 
-BESIDE_ROLLING = ("aa", "aa-decayed", "preferential-decayed", "popularity-window", "recency", "last-partner")
+BESIDE_ROLLING = ("aa", "aa-decayed", "preferential-decayed", "popularity-window", "recency", "last-neighbour")
 
 _K = 10
 _METRICS = ("mrr", f"recall@{_K}", f"hits@{_K}")

@@ -90,7 +90,7 @@ class Slow:
         )
         return near + self.choice.scale * far
 
-    def last_partner(self, a: int, b: int) -> float:
+    def last_neighbour(self, a: int, b: int) -> float:
         since = [max(self.age(a, z), self.age(z, b)) for z in self.common(a, b)]
         return -min(since) if since else -(4 * self.span + self.silence(a) + self.silence(b))
 

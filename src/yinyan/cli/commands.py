@@ -52,7 +52,7 @@ def fit(
         bool, typer.Option("--keep-best", help="Ctrl-C ends the training and saves the best model so far")
     ] = False,
     as_of: Annotated[
-        str | None, typer.Option("--as-of", help="moment, such as 2024-05-31: nothing later is used (default: all)")
+        str | None, typer.Option("--as-of", help="date or number: nothing later is used (default: all edges)")
     ] = None,
     finish: Annotated[
         bool, typer.Option("--finish", help="with --resume: save the best model of a stopped run, train no more")
@@ -95,9 +95,7 @@ def evaluate(
     *,
     protocol: Annotated[
         str | None,
-        typer.Option(
-            help="clean or temporal; +val: test with validation edges (default: temporal if edges have times)"
-        ),
+        typer.Option(help="clean, temporal, each with +val (default: temporal if edges have times)"),
     ] = None,
     negatives: Annotated[
         str | None,
@@ -106,13 +104,11 @@ def evaluate(
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[
         str | None,
-        typer.Option(help="methods to compare with (default: cn,aa,ra; with --rolling heuristics with time)"),
+        typer.Option(help="methods to compare with (default: cn,aa,ra; --rolling: with time)"),
     ] = None,
     rolling: Annotated[
         str | None,
-        typer.Option(
-            help="train until t, predict the next day, week, month, year or number of units", metavar="PERIOD"
-        ),
+        typer.Option(help="train until t, predict the next day, week, month, year or number", metavar="PERIOD"),
     ] = None,
     windows: Annotated[int, typer.Option(help="number of windows with --rolling, the last ones", min=1)] = 5,
     run: Run,

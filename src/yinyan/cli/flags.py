@@ -54,13 +54,11 @@ Log = Annotated[
     str | None,
     typer.Option(help="change log: file or postgresql:// URL (default: MODEL.changes.sqlite)", metavar="FILE|URL"),
 ]
-Allow = Annotated[
-    Path | None, typer.Option(help="table of source and target: the only candidates of these sources (default: all)")
-]
+Allow = Annotated[Path | None, typer.Option(help="table of source and target: only candidates of these sources")]
 Deny = Annotated[Path | None, typer.Option(help="table of source and target: pairs that are not recommended")]
 Once = Annotated[
     str | None,
-    typer.Option(help="target: recommend nobody twice; node: nobody in two links (default: no such rule)"),
+    typer.Option(help="target: recommend nobody twice; node: nobody in two links"),
 ]
 Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]

@@ -60,7 +60,7 @@ METHODS = {
     ),
     "popularity-window": Card("temporal", "timed:popularity_window", "the product of the links of a last window"),
     "recency": Card("temporal", "timed:recency", "time since the last links of both nodes"),
-    "last-partner": Card("temporal", "timed:last_partner", "the partners of the last partners"),
+    "last-neighbour": Card("temporal", "timed:last_neighbour", "neighbours of the last neighbours"),
     "boosted": Card("trees", "boosted:boosted", "gradient-boosted trees over six heuristics"),
     "mlp": Card("no graph", "mlp:mlp", "no graph (MLP)"),
     "distilled-logits": Card(

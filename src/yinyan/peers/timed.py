@@ -14,7 +14,7 @@ from yinyan.peers.full_ranking import ranked
 from yinyan.peers.neighbours import distinct_pairs, source_blocks
 from yinyan.peers.timed_rows import TimedRows
 
-__all__ = ["Choice", "adamic_adar_decayed", "last_partner", "popularity_window", "preferential_decayed", "recency"]
+__all__ = ["Choice", "adamic_adar_decayed", "last_neighbour", "popularity_window", "preferential_decayed", "recency"]
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -67,7 +67,7 @@ def adamic_adar_decayed(task: Task) -> Outcome:
     return _outcome(task, block, lambda rows: [Choice(c.span, scale) for c in _spans(rows) for scale in _SCALES])
 
 
-def last_partner(task: Task) -> Outcome:
+def last_neighbour(task: Task) -> Outcome:
     """The partners of the last partners: how long two nodes have had a common partner, the shorter the better.
 
     Without one, nodes stand behind by the time since their last links.

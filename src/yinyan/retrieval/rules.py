@@ -44,8 +44,7 @@ class Rules:
 
     allow: Any = None  # per source, the only candidates
     deny: Any = None  # per source, who is no candidate
-    # 'target': nobody is recommended twice in the answer; 'node': nobody is in two links of it, on either end
-    once: Once | None = None
+    once: Once | None = None  # 'target': nobody is recommended twice; 'node': nobody is in two links
 
     def __post_init__(self) -> None:
         if self.once not in (None, "target", "node"):
