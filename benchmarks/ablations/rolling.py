@@ -1,6 +1,6 @@
 """Rolling windows on CollegeMsg: ours against heuristics with time, settings chosen on earlier windows.
 
-python benchmarks/ablations/rolling.py --keep docs/results/rolling.jsonl --page docs/results/rolling.md
+python benchmarks/ablations/rolling.py --keep rolling.jsonl --page rolling.md
 
 Each Monday a new model learns from the messages so far and predicts the new pairs of the week. The three weeks from
 2004-05-03 on choose the settings among CANDIDATES by mean MRR; the eight weeks after them are reported. Heuristics
@@ -30,10 +30,7 @@ from yinyan.splits.rolling import Window, rolling_windows
 CHOICE = ("2004-05-03", "2004-05-24")  # the weeks that choose; those after them are reported
 WEEKS = 8  # that are reported: later ones have some dozens of new pairs each
 SIZES = ("start", "num_known", "num_edges", "num_links", "num_new_nodes")
-COMMAND = (
-    "python benchmarks/ablations/rolling.py \\\n"
-    "    --keep docs/results/rolling.jsonl --page docs/results/rolling.md --threads 1"
-)
+COMMAND = "python benchmarks/ablations/rolling.py \\\n    --keep rolling.jsonl --page rolling.md --threads 1"
 INTRODUCTION = (
     "Private messages between students, each pair with the time of its first message. Each Monday a new model "
     "learns from all earlier messages and predicts the pairs that write to each other for the first time in the "
