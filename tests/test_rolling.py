@@ -122,7 +122,7 @@ class TestCommandLine:
     def test_temporal_is_the_default_where_edges_have_times(self, table: Path) -> None:
         ran = run("evaluate", table, "--time", "when", "--peers", "aa", *self.SMALL)
         assert "protocol 'temporal'" in ran.out and "protocol: temporal (split by time" in ran.err
-        clean = run("evaluate", table, "--protocol", "clean", "--peers", "aa", *self.SMALL)
+        clean = run("evaluate", table, "--time", "when", "--protocol", "clean", "--peers", "aa", *self.SMALL)
         assert "it ignores the times of the edges" in clean.err and "protocol 'clean'" in clean.out
         plain = run("evaluate", table, "--no-time", "--peers", "aa", *self.SMALL)
         assert "protocol 'clean'" in plain.out

@@ -100,14 +100,13 @@ def rolling_split(
 ) -> Split | None:
     """Train until the window begins, predict what comes within (protocol 'rolling'); None if there is nothing.
 
-    Nodes whose edges all come later are left out, so test links join nodes that were there before. The latest edges
+    Nodes without an earlier edge are left out, so test links join nodes that were there before. The latest edges
     before the window are the validation, and pass messages at test time. Validation negatives know no later edge.
     """
     times = required_times(graph, "a rolling evaluation")
     earlier = times < window.start
     within = ~earlier & (times < window.end)
-    absent = (_ends(graph, earlier) == 0) & (graph.degrees > 0)
-    known = with_nodes(graph.with_edges(earlier | within), np.flatnonzero(~absent))
+    known = with_nodes(graph.with_edges(earlier | within), np.flatnonzero(_ends(graph, earlier)))
     is_test = required_times(known, "a rolling evaluation") >= window.start
     if not is_test.any() or is_test.all():
         return None
