@@ -18,11 +18,11 @@ from yinyan.graph.conversion import as_graph
 from yinyan.graph.to_objects import data_frame
 from yinyan.hard_negatives import COUNT, with_hard_negatives
 from yinyan.metrics import metric
-from yinyan.peers.contract import Outcome, Scorer, Task, searches
+from yinyan.peers.contract import Outcome, Scorer, Task
 from yinyan.peers.full_ranking import FULL_MRR, held_out_links, is_ranking_metric, ranked, ranked_links
 from yinyan.peers.registry import METHODS, method
+from yinyan.peers.whole_ranking import WholeRanking
 from yinyan.predictor import LinkPredictor
-from yinyan.retrieval.state import reranker_of
 from yinyan.settings import GROUPS
 from yinyan.splits import (
     Split,
@@ -46,11 +46,11 @@ __all__ = [
     "Evaluation",
     "Ranking",
     "SeedResult",
+    "WholeRanking",
     "default_protocol",
     "evaluate",
     "evaluate_seed",
     "figures_of",
-    "fitted_outcome",
     "held_out_scores",
     "make_split",
     "mean_and_spread",
@@ -361,6 +361,10 @@ def evaluate(
     seeds: Sequence[int] = (0,),
     peers: Sequence[str] = BESIDE,
     model: LinkPredictor | None = None,
+    full_ranking: bool = False,
+    sources: int | None = None,
+    engine: str = "local",
+    shards: int | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
 ) -> Evaluation:
     """Split, fit and score once for each seed, next to other methods.
@@ -383,6 +387,15 @@ def evaluate(
         Names of methods to compare with; common neighbours, Adamic-Adar and resource allocation unless given.
     model
         A predictor whose parameters are used; default settings unless given.
+    full_ranking
+        Whether test links are ranked among all nodes as well: 'full-mrr', 'ndcg@10' and 'recall@10' come first.
+    sources
+        Number of sources with test links that are ranked, drawn by the seed; all unless given.
+    engine
+        Where the ranks of the model are counted: 'local' (this process), or 'ray', by actors of a Ray cluster that hold
+        a part of the embeddings each. The figures are the same. Peers are ranked in this process.
+    shards
+        Number of Ray actors; the processors of the cluster unless given.
     hooks
         A function of a method's name that returns the `Hooks` of its training.
 
@@ -394,7 +407,10 @@ def evaluate(
     Raises
     ------
     SettingsError
-        If there is no seed, or the protocol, the negatives or a peer are unknown.
+        If there is no seed, or the protocol, the negatives, the engine or a peer are unknown, or options of full
+        ranking are given without it.
+    MissingExtraError
+        If the engine 'ray' is asked for and Ray is not installed (extra `cluster`).
     InputError
         If `data` is no graph, is too small to split, or lacks what the protocol needs.
     LeakError
@@ -418,7 +434,11 @@ def evaluate(
     protocol = protocol or protocol_with(default_protocol(data), negatives)
     if protocol in PROTOCOLS and (data.graph if isinstance(data, Dataset) else data).times is not None:
         hooks("yinyan").tell(protocol_in_words(protocol, data))
-    results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
+    whole = WholeRanking(full_ranking, sources, engine, shards)
+    results = [
+        evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks, whole=whole)
+        for s in seeds
+    ]
     name = dataset or (data.name if isinstance(data, Dataset) else "graph")
     return Evaluation(name, protocol, tuple(results))
 
@@ -432,40 +452,44 @@ def evaluate_seed(
     model: LinkPredictor | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
     ranking: Ranking | None = None,
+    whole: WholeRanking | None = None,
 ) -> SeedResult:
-    """One split, one fit, one look at the test links; with a `ranking`, also among all nodes."""
+    """One split, one fit, one look at the test links; with a `ranking`, also among all nodes.
+
+    `whole` says whether and where all of them are ranked among all nodes.
+    """
     if not isinstance(data, Graph | Dataset):
         raise InputError(f"evaluate needs a yinyan.Graph (got {type(data).__name__}): see Graph.from_table")
     methods = {name: method(name) for name in peers}  # an unknown one is refused before anything is trained
-    split = make_split(data, protocol, seed)
     first = data.metric if isinstance(data, Dataset) and _HARD not in protocol else None
+    whole = whole or WholeRanking(wanted=False)
+    whole.check(first)
+    split = make_split(data, protocol, seed)
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     scores = held_out_scores(fitted.score_rows, split)
-    ours = fitted_outcome(fitted, split)
-    beside, found = {}, {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
+    named, beside = (whole.first(first), whole.sources), {}
+    found: dict[str, float] = {}
+    with whole.outcome(fitted, split) as ours:
+        figures = _figures(ours, scores, split, *named)
+        found |= {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
     for name, run in methods.items():
         quiet = METHODS[name].family in ("heuristic", "temporal")
         task = Task(split, seed, overrides_of(params), params["device"], Hooks() if quiet else hooks(name))
         outcome = run(task)
-        beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, first)
+        beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, *named)
         if ranking is not None:
             found[name] = ranking.recall(outcome, split)
-    return SeedResult(seed, _figures(ours, scores, split, first), beside, found, fitted, split, scores)
+    return SeedResult(seed, figures, beside, found, fitted, split, scores)
 
 
-def fitted_outcome(model: LinkPredictor, split: Split) -> Outcome:
-    """A fitted predictor as the outcome of a method on a split."""
-    fitted = model.fitted_
-    block, best = searches(fitted.model, fitted.embeddings, split, reranker_of(fitted))
-    return Outcome(model.score_rows, block=block, best=best)
-
-
-def _figures(outcome: Outcome, scores: tuple[Scores, Scores], split: Split, first: str | None) -> dict[str, float]:
+def _figures(
+    outcome: Outcome, scores: tuple[Scores, Scores], split: Split, first: str | None, sources: int | None
+) -> dict[str, float]:
     """The metrics of every report; those of full ranking come first where the data are judged by one."""
     if first is None or not is_ranking_metric(first):
         return figures_of(*scores, first)
-    return ranking_figures(outcome, split, first) | figures_of(*scores)
+    return ranking_figures(outcome, split, first, sources=sources) | figures_of(*scores)
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 4) -> str:

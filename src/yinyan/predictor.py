@@ -32,11 +32,10 @@ from yinyan.retrieval.best_links import FIRST
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.choice import Chooser, Search
 from yinyan.retrieval.held_out import reranked_lists
-from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.recommend import Rules, Where, as_list, checked_k
-from yinyan.retrieval.shards import ShardedSearch
 from yinyan.retrieval.state import FittedState
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
@@ -474,7 +473,8 @@ class LinkPredictor:
     ) -> Iterator[LinkPredictor]:
         """Answer questions by Ray actors that hold shards of the embeddings, as long as the context lasts.
 
-        Exact answers are the same as without: scores, order and probabilities. An actor that dies is started again.
+        Exact answers are the same as without: scores, order and probabilities. An index that is built meanwhile has its
+        lists with the actors, and a recall that was measured on merged answers. An actor that dies is started again.
 
         Parameters
         ----------
@@ -509,15 +509,19 @@ class LinkPredictor:
         >>> with model.sharded("model", shards=4):  # doctest: +SKIP
         ...     found = model.recommend([1, 2, 3], k=10, search="exact")
         """
-        from yinyan.retrieval.ray_shards import ray_shards
+        from yinyan.retrieval.ray_shards import SavedRows, ray_shards
 
-        state = self._kept(self._fitted)[0]
-        with ray_shards(Path(path), state.num_nodes, shards=shards, threads=threads, address=address) as ask:
-            own, state.search = state.search, ShardedSearch(ask)
+        fitted = self._fitted
+        state, questions, chooser = self._kept(fitted)
+        saved = SavedRows.of(Path(path), state.num_nodes)
+        with ray_shards(saved, shards=shards, threads=threads, address=address) as search:
+            model, own = fitted.model, state.search
+            there = Chooser(fitted.graph, model.decoder, fitted.embeddings, state.reranker, shards=search)
+            state.search, self._questions_ = search, (state, questions, there)
             try:
                 yield self
             finally:
-                state.search = own
+                state.search, self._questions_ = own, (state, questions, chooser)
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
         """The `k` nodes nearest to each node in the embedding space.
@@ -601,11 +605,8 @@ class LinkPredictor:
         >>> index.recommend(0, k=3).targets == model.recommend(0, k=3).targets
         True
         """
-        fitted = self._fitted
         budget = Budget(recall=recall, milliseconds=milliseconds, megabytes=megabytes, k=k)
-        decoder, y = fitted.model.decoder, fitted.embeddings
-        made = build_index(fitted.graph, decoder, y, kind=kind, budget=budget, seed=seed, tell=tell)
-        return made._reranked_by(self._kept(fitted)[0].reranker)
+        return self._chooser.built(kind, budget=budget, seed=seed, tell=tell)
 
     def choose_index(
         self, sources: int, k: int = 10, *, tell: Callable[[str], None] = lambda text: None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from yinyan.auditing import audit
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import InputError
-from yinyan.evaluation import fitted_outcome, mean_and_spread, overrides_of
+from yinyan.evaluation import mean_and_spread, overrides_of
 from yinyan.graph import Graph
 from yinyan.graph.conversion import as_graph
 from yinyan.graph.moments import Moment, moment_in_words, required_times
@@ -18,6 +18,7 @@ from yinyan.graph.to_objects import data_frame
 from yinyan.peers.contract import Outcome, Task
 from yinyan.peers.full_ranking import ranked
 from yinyan.peers.registry import METHODS, method
+from yinyan.peers.whole_ranking import WholeRanking
 from yinyan.predictor import LinkPredictor
 from yinyan.splits.rolling import Period, Window, new_nodes, rolling_split, rolling_windows
 from yinyan.splits.split import Split
@@ -337,12 +338,13 @@ def evaluate_rolling(
         if split is not None:
             audit(split)
             ours = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks(f"{at}"))
-            outcomes = {_OURS: fitted_outcome(ours, split)}
-            for name, run in chosen.items():
-                quiet = METHODS[name].family in ("heuristic", "temporal")
-                spoken = Hooks() if quiet else hooks(f"{at} {name}")
-                outcomes[name] = run(Task(split, seed, overrides_of(params), params["device"], spoken))
-            results.append(_measured(graph, at, split, outcomes))
+            with WholeRanking().outcome(ours, split) as outcome:
+                outcomes = {_OURS: outcome}
+                for name, run in chosen.items():
+                    quiet = METHODS[name].family in ("heuristic", "temporal")
+                    spoken = Hooks() if quiet else hooks(f"{at} {name}")
+                    outcomes[name] = run(Task(split, seed, overrides_of(params), params["device"], spoken))
+                results.append(_measured(graph, at, split, outcomes))
         on_window(done, len(planned))
     if not results:
         raise InputError(

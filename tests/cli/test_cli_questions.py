@@ -208,7 +208,7 @@ def test_ids_that_the_terminal_cannot_spell_are_escaped(model: Path, tmp_path: P
         (["--engine", "dask", "--all"], "--engine needs to be local or ray"),
         (["--shards", "2", "--all"], "--shards is an option of --engine ray"),
         (["--engine", "ray", "0"], "--engine ray answers for every node"),
-        (["--engine", "ray", "--all", "--index"], "--engine ray searches exactly"),
+        (["--engine", "ray", "--all", "--index", "--exact"], "--index and --exact exclude each other"),
     ],
 )
 def test_options_of_engines_that_do_not_fit_are_refused(given: list[str], said: str, tmp_path: Path) -> None:

@@ -111,19 +111,27 @@ def evaluate(
         typer.Option(help="train until t, predict the next day, week, month, year or number", metavar="PERIOD"),
     ] = None,
     windows: Annotated[int, typer.Option(help="number of windows with --rolling, the last ones", min=1)] = 5,
+    full_ranking: Annotated[bool, typer.Option("--full-ranking", help="rank test links among all nodes too")] = False,
+    ranked: Annotated[int | None, typer.Option(help="sources in the full ranking (default: all)", min=1)] = None,
+    engine: Annotated[str, typer.Option(help="where it takes place: local or ray")] = "local",
+    shards: flags.Shards = None,
     run: Run,
     table: TableOptions,
 ) -> None:
     """Measure a model on held-out edges, next to other methods."""
+    from yinyan.cli.searching import check_ranking
+
     if rolling is not None:
         from yinyan.cli.rolling import evaluate_windows
 
         refused = {"--protocol": protocol, "--negatives": negatives, "--report": run.report, "--resume": run.resume}
-        refused["--seeds"] = seeds > 1
+        refused |= {"--seeds": seeds > 1, "--full-ranking": full_ranking, "--engine": engine != "local"}
         evaluate_windows(edges, rolling, windows, peers, run, table, refused)
         return
-    from yinyan.evaluation import PROTOCOLS, default_protocol, protocol_in_words, protocol_with
+    from yinyan.evaluation import PROTOCOLS, WholeRanking, default_protocol, protocol_in_words, protocol_with
 
+    check_ranking(engine, shards, ranked, full_ranking=full_ranking)
+    whole = WholeRanking(full_ranking, ranked, engine, shards)
     common.check_outputs(None, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)
@@ -135,7 +143,7 @@ def evaluate(
     protocol = protocol or protocol_with(default_protocol(graph), negatives)
     if graph.times is not None and protocol in PROTOCOLS:
         progress.note(common.aligned(protocol_in_words(protocol, graph)))
-    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume)
+    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume, whole=whole)
     evaluation = common.run_evaluation(model, graph, plan, progress)
     if run.report:
         from yinyan.reporting.report import evaluation_report
@@ -179,7 +187,7 @@ def recommend(
 ) -> None:
     """Recommend the best new links of nodes.
 
-    With --engine ray, actors of a Ray cluster each hold a part of the embeddings and search it exactly.
+    With --engine ray, actors of a Ray cluster each hold a part of the embeddings and search it, exactly or by an index.
     """
     from yinyan.cli import searching
     from yinyan.cli.bulk import bulk_rules, candidates, check_parts_folder, check_rows_file, is_parts_folder
@@ -196,7 +204,7 @@ def recommend(
     ruled = (allow, deny, once) != (None, None, None)
     if ruled and (engine == "ray" or (everything and out is not None and is_parts_folder(out))):
         raise InputError("--allow, --deny and --once need --engine local and a file for --out: leave them out")
-    searching.check_engine(engine, shards, by_index=by_index, everything=everything)
+    searching.check_engine(engine, shards, everything=everything)
     if everything and out is not None and is_parts_folder(out):
         check_parts_folder(out)
     else:
@@ -206,16 +214,18 @@ def recommend(
     if where is not None:
         check_condition(graph, where)
     rules = bulk_rules(graph, allow, deny, once) if ruled else None
-    if engine == "ray" and out is not None:
-        with predictor.sharded(model, shards=shards, threads=threads or 1):
-            common.recommend_all(predictor, out, k, progress, as_json=as_json, where=where, at_once=2)
-        return
     count = graph.num_nodes if everything else len(nodes or ())
     narrowed = exact or ((ruled or among is not None or where is not None) and not everything and not by_index)
-    built = searching.chosen_index(predictor, model, count, k, progress, by_index=by_index, exact=narrowed)
-    if everything and out is not None and not ruled:
-        common.recommend_all(predictor, out, k, progress, as_json=as_json, index=built, where=where)
-        return
+    with searching.place(predictor, model, engine, shards, threads):
+        built = searching.chosen_index(
+            predictor, model, count, k, progress, by_index=by_index, exact=narrowed, engine=engine
+        )
+        if everything and out is not None and not ruled:
+            at_once = 1 if engine == "local" else 2
+            common.recommend_all(
+                predictor, out, k, progress, as_json=as_json, index=built, where=where, at_once=at_once
+            )
+            return
     pool = None if among is None else candidates(
         graph, among, header=not no_header, skip_unknown=skip_unknown, tell=progress.note
     )  # fmt: skip
