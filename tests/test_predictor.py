@@ -297,6 +297,8 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("decoder", "rerank")}  # test_reranked_answers.test_it_can_be_switched_off
     tested |= {("decoder", "heads")}  # test_decoder.TestMultiDot
     tested |= {("training", "missing_share")}  # test_all_pairs
+    tested |= {("encoder", "half_life")}  # test_recency
+    tested |= {("training", "message_times"), ("training", "history_share")}  # test_time_checks
     tested |= {("training", "patience"), ("training", "min_gain")}  # test_patience_stops_early, test_loop.TestBest
     tested |= {("training", "valid_negatives")}  # test_validation_negatives_are_as_many_as_asked
     tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged
