@@ -41,6 +41,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
         "peers",
         "hard_negatives",
         "evaluation",
+        "rolling",
         "reproduce reporting",
         "service",
         "cli",

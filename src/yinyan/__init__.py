@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yinyan.threads import wait_passively
 
 if TYPE_CHECKING:
-    from yinyan.auditing import Audit, audit, audit_scorer
+    from yinyan.auditing import Audit, audit, audit_scorer, audit_steps
     from yinyan.errors import (
         ConditionError,
         InputError,
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from yinyan.live.embeddings import LiveEmbeddings
     from yinyan.predictor import LinkPredictor
     from yinyan.results import Explanation, Recommendations
+    from yinyan.retrieval.rules import Rules
+    from yinyan.rolling import RollingEvaluation, evaluate_rolling
     from yinyan.service.client import Client
     from yinyan.settings import DecoderSettings, EncoderSettings, Settings, TrainingSettings
     from yinyan.splits import Parts, Split, given_split, random_split, released_split, temporal_split
@@ -56,6 +58,8 @@ _HOMES = {
     "Parts": "splits",
     "Prepared": "preparing",
     "Recommendations": "results",
+    "RollingEvaluation": "rolling",
+    "Rules": "retrieval.rules",
     "ServiceError": "errors",
     "Settings": "settings",
     "SettingsError": "errors",
@@ -67,7 +71,9 @@ _HOMES = {
     "YinYanError": "errors",
     "audit": "auditing",
     "audit_scorer": "auditing",
+    "audit_steps": "auditing",
     "evaluate": "evaluation",
+    "evaluate_rolling": "rolling",
     "given_split": "splits",
     "prepare": "preparing",
     "random_split": "splits",
@@ -106,6 +112,8 @@ __all__ = [
     "Parts",
     "Prepared",
     "Recommendations",
+    "RollingEvaluation",
+    "Rules",
     "ServiceError",
     "Settings",
     "SettingsError",
@@ -118,7 +126,9 @@ __all__ = [
     "__version__",
     "audit",
     "audit_scorer",
+    "audit_steps",
     "evaluate",
+    "evaluate_rolling",
     "given_split",
     "prepare",
     "random_split",

@@ -33,6 +33,7 @@ from yinyan.splits import (
     with_leaks_allowed,
     with_validation,
 )
+from yinyan.splits.dividing import divides_by_time
 from yinyan.text import html_table, text_table
 from yinyan.training.hooks import Hooks
 
@@ -46,6 +47,7 @@ __all__ = [
     "Ranking",
     "SeedResult",
     "WholeRanking",
+    "default_protocol",
     "evaluate",
     "evaluate_seed",
     "figures_of",
@@ -53,6 +55,8 @@ __all__ = [
     "make_split",
     "mean_and_spread",
     "negatives_in_words",
+    "overrides_of",
+    "protocol_in_words",
     "protocol_with",
     "ranking_figures",
 ]
@@ -106,6 +110,20 @@ def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
     split = with_hard_negatives(split) if is_hard else split
     audit(split)
     return split
+
+
+def default_protocol(data: Graph | Dataset) -> str:
+    """The protocol of a graph for which none is named: 'temporal' where edges have times that divide them."""
+    return "temporal" if divides_by_time(data.graph if isinstance(data, Dataset) else data) else "clean"
+
+
+def protocol_in_words(protocol: str, data: Graph | Dataset) -> str:
+    """What a protocol does, and for a graph with times what it does about these."""
+    words = f"protocol: {protocol} ({PROTOCOLS[protocol]})"
+    timed = (data.graph if isinstance(data, Dataset) else data).times is not None
+    if timed and protocol.startswith("clean"):
+        return f"{words}; it ignores the times of the edges, so that later edges help to predict earlier ones"
+    return words
 
 
 def protocol_with(protocol: str, negatives: str | None) -> str:
@@ -338,7 +356,7 @@ def evaluate(
     data: Any,
     *,
     dataset: str | None = None,
-    protocol: str = "clean",
+    protocol: str | None = None,
     negatives: str | None = None,
     seeds: Sequence[int] = (0,),
     peers: Sequence[str] = BESIDE,
@@ -358,7 +376,8 @@ def evaluate(
     dataset
         The name of the data in the result.
     protocol
-        'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose.
+        'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose. Unless given,
+        'temporal' if edges have times that divide them, and else 'clean', which ignores times.
     negatives
         'hard' for up to 500 hard negatives per link, made as in HeaRT for validation and test. The protocol is then
         'clean-hard', 'temporal-hard' or 'official-hard'. Those of the protocol unless given.
@@ -408,9 +427,13 @@ def evaluate(
     """
     if not seeds:
         raise SettingsError("'seeds' needs at least one seed")
-    protocol = protocol_with(protocol, negatives)
+    if protocol is not None:
+        protocol = protocol_with(protocol, negatives)  # a wrong one is refused before tables are read
     if not isinstance(data, Dataset | Graph):
         data = as_graph(data, hooks("yinyan").tell)
+    protocol = protocol or protocol_with(default_protocol(data), negatives)
+    if protocol in PROTOCOLS and (data.graph if isinstance(data, Dataset) else data).times is not None:
+        hooks("yinyan").tell(protocol_in_words(protocol, data))
     whole = WholeRanking(full_ranking, sources, engine, shards)
     results = [
         evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks, whole=whole)
@@ -451,8 +474,8 @@ def evaluate_seed(
         figures = _figures(ours, scores, split, *named)
         found |= {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
     for name, run in methods.items():
-        quiet = METHODS[name].family == "heuristic"
-        task = Task(split, seed, _overrides(params), params["device"], Hooks() if quiet else hooks(name))
+        quiet = METHODS[name].family in ("heuristic", "temporal")
+        task = Task(split, seed, overrides_of(params), params["device"], Hooks() if quiet else hooks(name))
         outcome = run(task)
         beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, *named)
         if ranking is not None:
@@ -474,7 +497,7 @@ def mean_and_spread(values: Sequence[float], digits: int = 4) -> str:
     return f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
-def _overrides(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def overrides_of(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The settings that a predictor was given, as peers take them."""
     given = {group: params[group] or {} for group in GROUPS}
     return {group: dict(v) if isinstance(v, Mapping) else dict(vars(v)) for group, v in given.items()}

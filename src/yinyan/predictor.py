@@ -35,7 +35,7 @@ from yinyan.retrieval.held_out import reranked_lists
 from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.questions import Questions
-from yinyan.retrieval.recommend import Where, as_list, checked_k
+from yinyan.retrieval.recommend import Rules, Where, as_list, checked_k
 from yinyan.retrieval.state import FittedState
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
@@ -43,6 +43,7 @@ from yinyan.text import html_facts
 from yinyan.threads import use_threads
 
 if TYPE_CHECKING:
+    from yinyan.graph.moments import Moment
     from yinyan.training.hooks import Hooks
     from yinyan.training.showing import Verbose
 
@@ -211,6 +212,7 @@ class LinkPredictor:
         y: None = None,
         *,
         split: Split | None = None,
+        as_of: Moment | None = None,
         hooks: Hooks | None = None,
         verbose: Verbose = "auto",
         keep_best: bool = False,
@@ -218,7 +220,8 @@ class LinkPredictor:
         """Learn from the edges of `graph`, from scratch.
 
         A tenth of the edges is held out to choose the weights and to calibrate probabilities, over the lists that are
-        recommended without them; the final embeddings use them all.
+        recommended without them; the final embeddings use them all. It is a random tenth, or the latest where edges
+        have times; `fitted_.split_text` says which.
 
         Parameters
         ----------
@@ -230,6 +233,9 @@ class LinkPredictor:
             Ignored; present for scikit-learn's pipelines.
         split
             A split of `graph` whose roles apply in place of the held-out tenth. One that leaks is refused.
+        as_of
+            A moment, such as '2024-05-31' or a number: nothing later is used. The model is that of
+            `graph.as_of(as_of)`, without later edges and without nodes whose edges are all later.
         hooks
             Callbacks: progress, trackers, checkpoint, stopping. With hooks, `verbose` 'auto' shows nothing.
         verbose
@@ -247,7 +253,7 @@ class LinkPredictor:
         Raises
         ------
         InputError
-            If `graph` cannot be converted, or `split` was made from another graph.
+            If `graph` cannot be converted, `split` was made from another graph, or `as_of` is no moment of its edges.
         SettingsError
             If a parameter of this predictor is out of its range.
         LeakError
@@ -268,6 +274,10 @@ class LinkPredictor:
         from yinyan.training.showing import watched
 
         graph = as_graph(graph, (lambda text: None) if hooks is None else hooks.tell)
+        if as_of is not None:
+            if split is not None:
+                raise InputError("'as_of' and 'split' exclude each other: split graph.as_of(date)")
+            graph = graph.as_of(as_of)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
         if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
@@ -289,6 +299,8 @@ class LinkPredictor:
         with watched(hooks, verbose, keep_best=keep_best) as chosen:
             if remark := use_threads(self.threads):
                 chosen.tell(remark)
+            if split.protocol == "temporal-holdout":
+                chosen.tell(f"training: {split.graph.num_edges:,} edges, {split.words}")
             self.fitted_ = fit_model(
                 split,
                 settings,
@@ -381,6 +393,7 @@ class LinkPredictor:
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
+        rules: Rules | None = None,
         index: Index | None = None,
         search: Search = "auto",
     ) -> Recommendations:
@@ -405,11 +418,14 @@ class LinkPredictor:
             `"candidate.country = source.country and candidate.year >= 2010"`; attributes are the columns of the node
             table, and id, label and degree. Or a function of a candidate's id, a function of the ids of source and
             candidate, which is called for every pair, or a boolean for each node in the order of `graph_.ids`.
+        rules
+            Rules of the whole answer: `Rules(allow=..., deny=...)` lists candidates per source, and `Rules(once=...)`
+            recommends nobody twice.
         index
             An index of this model to search with; `search` decides unless given.
         search
             'exact' scores every candidate. 'index' asks an index, and builds it the first time. 'auto' takes what costs
-            less time; with `among` or `where` it is exact.
+            less time; with `among`, `where` or `rules` it is exact.
 
         Returns
         -------
@@ -439,14 +455,14 @@ class LinkPredictor:
         True
         """
         nodes, chooser = as_list(nodes), self._chooser
-        narrowed = search == "auto" and (among is not None or where is not None)
+        narrowed = search == "auto" and not (among is None and where is None and rules is None)
         if index is None:
             index = chooser.choose(len(nodes), checked_k(k), "exact" if narrowed else search)
         if index is not None:
-            found = index.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
+            found = index.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where, rules=rules)
             return self._questions.with_probabilities(found)
         started = time.perf_counter()
-        found = self._questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
+        found = self._questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where, rules=rules)
         if not narrowed:
             chooser.note_exact(len(nodes), time.perf_counter() - started)
         return found

@@ -25,11 +25,13 @@ from yinyan.graph.tables import TableSource, open_table, write_parquet
 from yinyan.predictor import LinkPredictor
 from yinyan.results import Id
 from yinyan.retrieval.index import Index
+from yinyan.retrieval.rules import Rules
 from yinyan.retrieval.sharded_index import ShardedIndex
 from yinyan.text import counted
 from yinyan.training.fingerprints import graph_fingerprint
 
 __all__ = [
+    "bulk_rules",
     "candidates",
     "check_parts_folder",
     "check_rows_file",
@@ -57,6 +59,18 @@ def candidates(
     opened = open_table(path, header=header)
     rows = _known_rows(graph, opened, [opened.names[0]], skip_unknown=skip_unknown, tell=tell)
     return graph.ids.take(rows[:, 0])
+
+
+def bulk_rules(graph: Graph, allow: Path | None, deny: Path | None, once: str | None) -> Rules:
+    """Rules from tables of source and target, by id or label."""
+
+    def lists(path: Path | None) -> list[tuple[Id, Id]] | None:
+        if path is None:
+            return None
+        rows = pairs_of(graph, path, None, None)
+        return list(zip(graph.ids.take(rows[:, 0]), graph.ids.take(rows[:, 1]), strict=True))
+
+    return Rules(lists(allow), lists(deny), once)  # type: ignore[arg-type]  # a wrong word is refused
 
 
 def pairs_of(

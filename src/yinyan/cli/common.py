@@ -345,8 +345,10 @@ def facts(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def none_found(where: str | None) -> str:
+def none_found(where: str | None, *, ruled: bool = False) -> str:
     """Why there are no links to recommend."""
+    if ruled:
+        return "no links to recommend: the rules leave no candidate, or all that they leave are neighbours already"
     if where is not None:
         return "no links to recommend: no candidate meets the condition, or all that do are neighbours already"
     return "no links to recommend: every candidate is a neighbour already"

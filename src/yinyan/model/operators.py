@@ -20,12 +20,15 @@ __all__ = [
     "SymmetricOperator",
     "csr_product",
     "inverse_or_zero",
+    "inverse_root_or_zero",
     "on_device",
     "row_dots",
 ]
 
 
 _Movable = TypeVar("_Movable")
+
+_ENTRIES = 65_536  # whose gradients are computed at a time
 
 
 class Halo(Protocol):
@@ -46,8 +49,19 @@ class Halo(Protocol):
 
 
 def inverse_or_zero(x: Tensor) -> Tensor:
-    """1/x, and 0 where x is 0: a node with no edge gets a zero row, never NaN."""
+    """1/x, and 0 where x is 0: a node with no edge gets a zero row, never NaN, and so do gradients."""
+    if x.requires_grad:
+        x = torch.where(x > 0, x, torch.full_like(x, torch.inf))
     return torch.where(x > 0, 1.0 / x.clamp(min=torch.finfo(x.dtype).tiny), torch.zeros_like(x))
+
+
+def inverse_root_or_zero(x: Tensor) -> Tensor:
+    """1/√x, and 0 where x is 0, with gradients of 0 there too."""
+    inverse = inverse_or_zero(x)
+    if not x.requires_grad:
+        return inverse.sqrt()
+    there = x > 0
+    return torch.where(there, torch.where(there, inverse, torch.ones_like(x)).sqrt(), torch.zeros_like(x))
 
 
 def on_device(found: _Movable, device: torch.device) -> _Movable:
@@ -94,18 +108,33 @@ _KERNELS = {"cpu": _compiled_product, "cuda": _sparse_product}
 
 
 class _SymmetricProduct(torch.autograd.Function):
-    """S Y for a constant symmetric S, whose backward is the same product: no transpose is built."""
+    """S Y for a symmetric S, whose backward is the same product: no transpose is built.
+
+    Values that are learned get gradients too, each by the two rows that it joins.
+    """
 
     @staticmethod
     def forward(ctx, indptr, columns, values, y, halo):  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(indptr, columns, values)
+        ctx.save_for_backward(indptr, columns, values, y if ctx.needs_input_grad[2] else None)
         ctx.halo = halo
-        return csr_product(indptr, columns, values, y if halo is None else halo.extended(y))
+        return csr_product(indptr, columns, values.detach(), y if halo is None else halo.extended(y))
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        indptr, columns, values = ctx.saved_tensors
-        return None, None, None, _SymmetricProduct.apply(indptr, columns, values, grad.contiguous(), ctx.halo), None
+        indptr, columns, values, y = ctx.saved_tensors
+        to_values = None if y is None else _along_edges(indptr, columns, grad, y)
+        to_y = None
+        if ctx.needs_input_grad[3]:
+            to_y = _SymmetricProduct.apply(indptr, columns, values.detach(), grad.contiguous(), ctx.halo)
+        return None, None, to_values, to_y, None
+
+
+def _along_edges(indptr: Tensor, columns: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """(nnz,) <left_i, right_j> of each stored entry (i, j), some at a time."""
+    rows = torch.repeat_interleave(torch.arange(indptr.numel() - 1, device=columns.device), indptr.diff().long())
+    blocks = zip(rows.split(_ENTRIES), columns.split(_ENTRIES), strict=True)
+    found = [row_dots(left.index_select(0, a), right.index_select(0, b.long())) for a, b in blocks]
+    return torch.cat(found) if found else left.new_zeros(0)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from yinyan.retrieval.metadata import AtK, IndexMetadata, error_of, fingerprint
 from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing, lists_of
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear
-from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
+from yinyan.retrieval.recommend import Rules, Where, Wish, checked_k, recommended
 from yinyan.retrieval.reranking import reranked, shortlist_for
 from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.screening import Screen
@@ -140,6 +140,7 @@ class Index:
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
+        rules: Rules | None = None,
     ) -> Recommendations:
         """The `k` best partners of each node, as `LinkPredictor.recommend` lists them.
 
@@ -156,6 +157,8 @@ class Index:
         where
             A condition on links, as for `LinkPredictor.recommend`. The search goes on until `k` candidates that meet it
             are found, or there are no more.
+        rules
+            Rules of the answer, as for `LinkPredictor.recommend`.
 
         Returns
         -------
@@ -174,8 +177,8 @@ class Index:
         >>> index.recommend([0, 1], k=3).ranks
         array([1, 2, 3, 1, 2, 3])
         """
-        found = recommended(self._state, Wish(nodes, k, exclude_known, among, where))
-        return replace(found, recall=self._recall(k, narrowed=among is not None or where is not None))
+        found = recommended(self._state, Wish(nodes, k, exclude_known, among, where, rules))
+        return replace(found, recall=self._recall(k, narrowed=not (among is None and where is None and rules is None)))
 
     def _recall(self, k: int, *, narrowed: bool) -> float | None:
         """As measured, on candidates that are not narrowed down."""

@@ -25,6 +25,7 @@ from yinyan.training.adam import Adam, Group
 from yinyan.training.all_pairs import descend_on_all_pairs
 from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
+from yinyan.training.past import hidden_messages, num_predicted, order_of_epoch, step_size_of
 from yinyan.training.shared_negatives import descend_with_shared_negatives
 
 __all__ = [
@@ -102,12 +103,12 @@ class _WholeCourse(Course):
 
     def __init__(self, model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> None:
         self._model, self._data, self._settings, self._streams = model, data, settings, streams
-        self.num_targets = self.length = data.targets.shape[0]
-        self.stride = batch_size_of(settings, self.num_targets)
+        self.num_targets = self.length = num_predicted(data, settings)
+        self.stride = step_size_of(data, settings, batch_size_of(settings, data.targets.shape[0]))
 
     def begin(self, state: TrainingState) -> None:
         generator = self._streams["batches"]
-        state.order = torch.randperm(self.num_targets, generator=generator, device=generator.device)
+        state.order = order_of_epoch(self._data, self._settings, self.stride, generator)
 
     def gradients(self, state: TrainingState) -> tuple[float, int]:
         if state.order is None:
@@ -254,15 +255,13 @@ def one_step(
 
 
 def gradients(model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams, batch: Tensor) -> float:
-    """Hide the batch from the message graph, embed all nodes, score the batch against fresh negatives.
+    """Embed all nodes without the batch as messages, nor what is later in a split by time, and score it.
+
+    Negatives are fresh.
 
     Adds the gradients of the loss to the weights, and returns the loss.
     """
-    hidden = None
-    if settings.mask_targets:
-        hidden = torch.zeros(data.messages.pairs.shape[0], dtype=torch.bool, device=batch.device)
-        places = data.pair_of_target[batch]
-        hidden[places[places >= 0].long()] = True
+    hidden = hidden_messages(data, settings, batch)
     drops, links = streams["dropout"], data.targets[batch]
     y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden)
     if settings.loss_sampler == "all":
