@@ -184,12 +184,22 @@ def test_a_process_that_hangs_ends_in_an_error_within_the_timeout(runs: Path) ->
     assert "YINYAN_RANK_TIMEOUT=2" in said
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds threads in /proc")
+def test_the_group_has_no_threads_left_when_its_processes_exit(runs: Path) -> None:
+    """One of gloo's threads that frees a tensor while the interpreter ends aborted a process (signal 6)."""
+    files = sorted(runs.glob("calm.*.threads"))
+    assert len(files) == 2
+    for file in files:
+        names = json.loads(file.read_text())
+        assert names
+        assert not [name for name in names if "gloo" in name or "tcpstore" in name]
+
+
 def children(pid: int) -> list[int]:
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds processes in /proc")
-@pytest.mark.slow  # a process that torchrun restarted has aborted at its exit once, after the model was saved
 def test_a_killed_process_changes_nothing(runs: Path) -> None:
     """kill -9 of one process in the middle: torchrun starts both again, and the model is the same bit for bit."""
     assert codes(runs, "calm") == [0, 0]

@@ -11,6 +11,11 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+# Its functions keep the group that exists when it is imported as a default argument, so that this group is never
+# destroyed. torch.distributed.checkpoint imports it, and one of gloo's threads that frees a tensor while the
+# interpreter ends aborts the process (signal 6). So it is imported while there is no group.
+import torch.distributed.nn.functional  # noqa: F401
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
@@ -61,8 +66,9 @@ class Group:
         return self.rank == 0
 
     def leave(self) -> None:
-        """End the group."""
-        dist.destroy_process_group()
+        """End the group and its threads. To be called on every path: a thread that is left can abort the exit."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
     def summed(self, x: Tensor) -> Tensor:
         """The sum of all processes' x, with the same bits on all of them."""
