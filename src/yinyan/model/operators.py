@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -32,8 +33,9 @@ class Halo(Protocol):
     """Rows that other processes hold. An operator with a halo has the rows of one process; its columns are those rows
     and, behind them, rows of the others that they are linked to."""
 
-    def extended(self, rows: Tensor) -> Tensor:
-        """(own + others, d) this process's (own, d) rows, with the rows of the others behind them."""
+    def started(self, rows: Tensor) -> Callable[[], Tensor]:
+        """Begin to exchange rows, which must not change meanwhile. The call waits for the others' rows, and returns
+        (own + others, d) this process's (own, d) rows with those of the others behind them."""
 
     def summed(self, x: Tensor) -> Tensor:
         """The sum of the x of all processes, the same on all of them."""
@@ -97,29 +99,34 @@ class _SymmetricProduct(torch.autograd.Function):
     """S Y for a constant symmetric S, whose backward is the same product: no transpose is built."""
 
     @staticmethod
-    def forward(ctx, indptr, columns, values, y, halo):  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(indptr, columns, values)
-        ctx.halo = halo
-        return csr_product(indptr, columns, values, y if halo is None else halo.extended(y))
+    def forward(ctx, operator, y):  # type: ignore[no-untyped-def]
+        ctx.operator = operator
+        arrived = None if operator.halo is None else operator.halo.started(y)
+        product = csr_product(operator.indptr, operator.columns, operator.values, y)
+        if arrived is not None and operator.outer is not None:
+            whole, outer = arrived(), operator.outer
+            product += csr_product(outer.indptr, outer.columns, outer.values, whole)
+        return product
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        indptr, columns, values = ctx.saved_tensors
-        return None, None, None, _SymmetricProduct.apply(indptr, columns, values, grad.contiguous(), ctx.halo), None
+        return None, _SymmetricProduct.apply(ctx.operator, grad.contiguous())
 
 
 @dataclass(frozen=True)
 class SymmetricOperator:
-    """A symmetric n × n matrix in CSR form, or with a `halo` some rows of it."""
+    """A symmetric n × n matrix in CSR form, or with a `halo` some rows of it, their entries with own rows and others'
+    (`outer`) apart."""
 
     indptr: Tensor  # (n + 1,)
     columns: Tensor  # (nnz,)
     values: Tensor  # (nnz,)
     halo: Halo | None = None
+    outer: SymmetricOperator | None = None
 
     def product(self, y: Tensor) -> Tensor:
         """S Y, differentiable in Y; with a halo both are rows of this process."""
-        return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y, self.halo)  # type: ignore[no-any-return]
+        return _SymmetricProduct.apply(self, y)  # type: ignore[no-any-return]
 
     def trace(self, y: Tensor) -> Tensor:
         """tr(Yᵀ S Y), or with a halo this process's share of it."""
