@@ -31,7 +31,8 @@ def test_planted_communities_are_found_wherever_their_nodes_stand(parts: int) ->
     moved = np.random.default_rng(0).permutation(graph.num_nodes)
     owner = parts_of(moved[graph.edges], graph.num_nodes, parts)
     planted = (np.arange(graph.num_nodes) // 40)[np.argsort(moved)] * parts // 8
-    assert cut(moved[graph.edges], owner) <= cut(moved[graph.edges], planted) + 1e-9
+    # the planted parts may cost more than allowed, and so cut an edge or two less
+    assert cut(moved[graph.edges], owner) <= 1.05 * cut(moved[graph.edges], planted)
 
 
 @pytest.mark.parametrize("slack", [1.02, 1.3])
