@@ -170,6 +170,7 @@ def _short(job: dict[str, Any], course: Course, graph: Any, data: interactions.I
         "most_epochs": epochs,
         "steps_measured": len(between),
         "peak_bytes": found["peak_bytes"],
+        "lines": course.lines,
     }
 
 

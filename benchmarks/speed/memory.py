@@ -1,10 +1,10 @@
 """Estimated against measured peak memory of `fit`: one child process per case, a few steps of training each.
 
     python benchmarks/speed/memory.py                      # all cases, 25 minutes of one core
-    python benchmarks/speed/memory.py --json > docs/performance/memory.json
+    python benchmarks/speed/memory.py --json > memory.json
     python benchmarks/speed/memory.py --smoke              # two small cases, half a minute
     python benchmarks/speed/memory.py --case gowalla-size  # one case by name
-    python benchmarks/speed/memory.py --measured docs/performance/memory.json  # other estimates, the same peaks
+    python benchmarks/speed/memory.py --measured memory.json  # other estimates, the same peaks
 
 Measured is the peak resident memory of the child minus what it held before `fit_model` started, when the graph and its
 split were already in memory. The estimate is what `fit` prints. There are two epochs of a few steps: the peak lies

@@ -508,11 +508,14 @@ class TestStorage:
         assert not [t for t in kept if t.shape == f.shape]
 
 
-def test_rows_that_node_dropout_leaves_out_are_not_multiplied() -> None:
+@pytest.mark.parametrize("block", [8192, 5])
+def test_rows_that_node_dropout_leaves_out_are_not_multiplied(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same values and gradients as those of all products, times what dropout makes of ones."""
+    from yinyan.model import encoder as module
     from yinyan.model.encoder import BaseModel
     from yinyan.randomness import dropout
 
+    monkeypatch.setattr(module, "_BLOCK_ROWS", block)
     settings = EncoderSettings(inputs="embeddings", embedding_size=4, hidden_size=6, node_dropout=0.6, dropout=0.0)
     base = BaseModel(settings, 30, 0)
     assert base.table is not None and base.table_weight is not None

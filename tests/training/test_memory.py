@@ -20,7 +20,7 @@ from command_line import TINY, refused, works, write_links
 from contracts import planted_graph, tiny
 from yinyan.errors import MemoryLimitError, TrainingError
 from yinyan.graph import Graph
-from yinyan.model import fitted, scoring
+from yinyan.model import fitted
 from yinyan.model.fitted import build_model
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import Settings
@@ -123,10 +123,6 @@ def test_weights_are_those_that_are_built(inputs: str, directed: bool) -> None:
     learned = sum(4 * weight.numel() for weight in model.parameters())
     fixed = sum(4 * weight.numel() for weight in model.state_dict().values()) - learned
     assert memory._weights(split, chosen) == pytest.approx(6 * learned + 2 * fixed, rel=0.06)  # without biases
-
-
-def test_the_block_is_that_of_validation() -> None:
-    assert memory._BLOCK == scoring._BLOCK
 
 
 class TestRefusal:
@@ -337,10 +333,12 @@ def test_the_estimate_is_within_30_percent_of_what_a_process_takes() -> None:
 
 
 def test_the_committed_estimates_are_within_30_percent() -> None:
-    kept = json.loads((BENCHMARK.parents[2] / "docs" / "performance" / "memory.json").read_text())
-    ratios = {case["case"]: case["estimated"] / case["measured"] for case in kept["cases"]}
-    assert "gowalla-size" in ratios
-    assert all(abs(ratio - 1) <= 0.3 for ratio in ratios.values()), ratios
+    """Announced memory was .60 of the peak on 2,400 edges and .64 on ml-1m."""
+    kept = json.loads((BENCHMARK.parents[2] / "docs" / "performance" / "fitting.json").read_text())
+    ending = "_memory_announced_over_measured"
+    ratios = {name.removesuffix(ending): ratio for name, ratio in kept.items() if name.endswith(ending)}
+    assert {"small", "ml_1m"} <= ratios.keys()
+    assert all(1 / 1.3 <= ratio <= 1.3 for ratio in ratios.values()), ratios
 
 
 def write(root: Path, name: str, text: str) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from yinyan.errors import InputError, SettingsError
 from yinyan.model.descent import descend, descend_and_normalise, one_layer
@@ -22,6 +23,7 @@ from yinyan.settings import EncoderSettings
 __all__ = ["BaseModel", "Encoder", "EncoderInput", "NodeEncoder", "NodeNorm"]
 
 _ORTHOGONAL_UP_TO = 200_000  # rows: beyond, a QR factorisation costs more than it brings
+_BLOCK_ROWS = 8192  # of a table that are multiplied at a time: some megabytes
 
 
 class BaseModel(nn.Module):
@@ -287,9 +289,30 @@ def _project_some(
 ) -> list[Tensor]:
     """Products of the rows that node dropout leaves; the others are 0, and are not multiplied."""
     scales = dropout(torch.ones_like(table[:, 0]), settings.node_dropout, generator)
-    kept = scales.nonzero()[:, 0]
-    rows = table.index_select(0, kept) * scales[kept, None]
-    return [table.new_zeros(len(table), weight.shape[1]).index_copy(0, kept, rows @ weight) for weight in weights]
+    return [_KeptRows.apply(table, weight, scales) for weight in weights]  # type: ignore[no-untyped-call]
+
+
+class _KeptRows(torch.autograd.Function):
+    """diag(s) X W by blocks of the rows with s > 0, so that their copies are small and none is kept for later."""
+
+    @staticmethod
+    def forward(ctx, table, weight, scales):  # type: ignore[no-untyped-def]
+        ctx.save_for_backward(table, weight, scales)
+        out = table.new_zeros(len(table), weight.shape[1])
+        for rows in scales.nonzero()[:, 0].split(_BLOCK_ROWS):
+            out[rows] = (table[rows] * scales[rows, None]) @ weight
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):  # type: ignore[no-untyped-def]
+        table, weight, scales = ctx.saved_tensors
+        to_table, to_weight = torch.zeros_like(table), torch.zeros_like(weight)
+        for rows in scales.nonzero()[:, 0].split(_BLOCK_ROWS):
+            slope, scale = grad[rows], scales[rows, None]
+            to_table[rows] = (slope @ weight.T) * scale
+            to_weight += (table[rows] * scale).T @ slope
+        return to_table, to_weight, None
 
 
 def _weight(blocks: int, columns: int, hidden: int) -> nn.Parameter:

@@ -15,11 +15,11 @@ from yinyan.model.encoder import NodeEncoder
 from yinyan.model.losses import LOSSES
 from yinyan.model.messages import MessageGraph
 
-__all__ = ["Model", "Pairs", "decode", "score_pairs"]
+__all__ = ["BLOCK", "Model", "Pairs", "decode", "score_pairs"]
 
 Scores = NDArray[np.float32]
 
-_BLOCK = 16_384  # pairs decoded at a time outside training
+BLOCK = 4_096  # pairs decoded at a time outside training: few, since their activations are the peak of small graphs
 
 
 class Pairs(NamedTuple):
@@ -84,6 +84,6 @@ def score_pairs(model: Model, y: Tensor, messages: MessageGraph, pairs: Tensor) 
 
 def _in_blocks(logits: Callable[[Tensor], Tensor], pairs: Tensor) -> Scores:
     scores = torch.empty(pairs.shape[0])  # at once: results kept between large blocks would scatter the free memory
-    for first, block in zip(range(0, pairs.shape[0], _BLOCK), pairs.split(_BLOCK), strict=False):
-        scores[first : first + _BLOCK] = logits(block)
+    for first, block in zip(range(0, pairs.shape[0], BLOCK), pairs.split(BLOCK), strict=False):
+        scores[first : first + BLOCK] = logits(block)
     return scores.numpy()

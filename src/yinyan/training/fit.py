@@ -78,6 +78,7 @@ def fit_model(
     calibrated on the validation pairs.
     """
     graph, started = split.graph, time.perf_counter()
+    give_back()  # what splitting and its checks took
     if build is None:  # only our own layers are known well enough to describe and to estimate
         hooks.tell(f"model: {model_in_words(settings, graph)}")
         hooks.tell(f"training: {training_in_words(settings, len(split.train_targets))}")

@@ -11,6 +11,7 @@ import torch
 
 from yinyan.errors import MemoryLimitError
 from yinyan.graph.features import SparseFeatures
+from yinyan.model import scoring
 from yinyan.settings import Settings
 from yinyan.splits import Split
 from yinyan.training import all_pairs
@@ -24,12 +25,12 @@ __all__ = ["MemoryEstimate", "check_memory", "estimate", "in_words"]
 _FLOAT = 4  # bytes
 _EDGE = 60  # bytes per edge: pairs, compressed rows, matrices of a step
 _KNOWN = 50  # bytes per edge that is looked up: sorted keys, targets of their own
-_RUNTIME = 20 << 20  # what torch loads at its first step
+_LOOSE, _LOOSE_EDGES = 110, 2_000_000  # bytes per edge that a run's many passes leave between blocks, up to so many
+_RUNTIME = 32 << 20  # what torch and LAPACK load at their first calls
 # resident bytes per byte in use: freed blocks are kept and get scattered (benchmarks/speed/memory.py measures it)
 _ALLOCATOR, _OTHER_DEVICES = 1.4, 1.1
 _SHARED_ALLOCATOR = 1.9  # of weights and layers beside the small blocks of shared negatives
 _MAPPED, _MAPPED_FROM = 1.05, 1 << 30  # but matrices of so many bytes go back to the system as a whole
-_BLOCK = 16_384  # pairs that validation decodes at a time
 _OF_WEIGHTS, _OF_LAYERS = "the weights with gradients, moments and copies", "the layers of the encoder"
 
 
@@ -92,7 +93,8 @@ def _graph(split: Split, settings: Settings) -> int:
     looked_up = split.graph.directed or settings.training.loss_sampler != "shared"
     each = _EDGE + (_KNOWN if looked_up else 0)
     same = np.array_equal(split.train_messages, split.valid_messages)
-    return each * split.graph.num_edges + (0 if same else each * split.valid_messages.size // 2)
+    loose = _LOOSE * min(split.graph.num_edges, _LOOSE_EDGES)
+    return each * split.graph.num_edges + loose + (0 if same else each * split.valid_messages.size // 2)
 
 
 def _features(split: Split, settings: Settings, *, copied: bool) -> int:
@@ -147,7 +149,7 @@ def _decoder(split: Split, settings: Settings) -> int:
     encoder, decoder, targets = settings.encoder, settings.decoder, len(split.train_targets)
     if settings.training.loss_sampler == "shared" and decoder.kind == "dot":  # a block at a time, and all gradients
         row = encoder.hidden_size + encoder.structure_columns
-        validated = min(_BLOCK, max(len(split.valid_targets), split.valid_negatives.size // 2)) * 5 * row
+        validated = min(scoring.BLOCK, max(len(split.valid_targets), split.valid_negatives.size // 2)) * 5 * row
         return _FLOAT * max(validated, BLOCK * (6 * settings.training.loss_negatives + 8 * row))
     if settings.training.loss_sampler == "all":  # two masks of all pairs; targets, their gradients, a block of logits
         n, heads = split.graph.num_nodes, decoder.heads if decoder.kind == "multi-dot" else 1
@@ -169,7 +171,7 @@ def _decoder(split: Split, settings: Settings) -> int:
         floats += 5 * decoder.heads  # the dots, the hidden layer, its dropout
         validated += 2 * decoder.heads
     listed = num_listed(split) if settings.training.selection == "ranking" else 0
-    blocks = min(_BLOCK, max(listed, split.valid_negatives.size // 2))
+    blocks = min(scoring.BLOCK, max(listed, split.valid_negatives.size // 2))
     return max(pairs * (_FLOAT * floats + 32), blocks * (_FLOAT * validated + 32))
 
 
