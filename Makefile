@@ -17,7 +17,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,cluster,dev]'
+	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,cluster,metis,dev]'
 	@touch $@
 
 $(VENV)/.release: $(VENV)/.dev

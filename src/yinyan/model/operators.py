@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -35,8 +36,9 @@ class Halo(Protocol):
     """Rows that other processes hold. An operator with a halo has the rows of one process; its columns are those rows
     and, behind them, rows of the others that they are linked to."""
 
-    def extended(self, rows: Tensor) -> Tensor:
-        """(own + others, d) this process's (own, d) rows, with the rows of the others behind them."""
+    def started(self, rows: Tensor) -> Callable[[], Tensor]:
+        """Begin to exchange rows, which must not change meanwhile. The call waits for the others' rows, and returns
+        (own + others, d) this process's (own, d) rows with those of the others behind them."""
 
     def summed(self, x: Tensor) -> Tensor:
         """The sum of the x of all processes, the same on all of them."""
@@ -114,19 +116,23 @@ class _SymmetricProduct(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, indptr, columns, values, y, halo):  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(indptr, columns, values, y if ctx.needs_input_grad[2] else None)
-        ctx.halo = halo
-        return csr_product(indptr, columns, values.detach(), y if halo is None else halo.extended(y))
+    def forward(ctx, operator, values, y):  # type: ignore[no-untyped-def]
+        ctx.operator = operator
+        ctx.save_for_backward(values, y if ctx.needs_input_grad[1] else None)
+        arrived = None if operator.halo is None else operator.halo.started(y)
+        product = csr_product(operator.indptr, operator.columns, values.detach(), y)
+        if arrived is not None and operator.outer is not None:
+            whole, outer = arrived(), operator.outer
+            product += csr_product(outer.indptr, outer.columns, outer.values, whole)
+        return product
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        indptr, columns, values, y = ctx.saved_tensors
-        to_values = None if y is None else _along_edges(indptr, columns, grad, y)
-        to_y = None
-        if ctx.needs_input_grad[3]:
-            to_y = _SymmetricProduct.apply(indptr, columns, values.detach(), grad.contiguous(), ctx.halo)
-        return None, None, to_values, to_y, None
+        (values, y), operator, to_y = ctx.saved_tensors, ctx.operator, None
+        to_values = None if y is None else _along_edges(operator.indptr, operator.columns, grad, y)
+        if ctx.needs_input_grad[2]:
+            to_y = _SymmetricProduct.apply(operator, values.detach(), grad.contiguous())
+        return None, to_values, to_y
 
 
 def _along_edges(indptr: Tensor, columns: Tensor, left: Tensor, right: Tensor) -> Tensor:
@@ -139,16 +145,18 @@ def _along_edges(indptr: Tensor, columns: Tensor, left: Tensor, right: Tensor) -
 
 @dataclass(frozen=True)
 class SymmetricOperator:
-    """A symmetric n × n matrix in CSR form, or with a `halo` some rows of it."""
+    """A symmetric n × n matrix in CSR form, or with a `halo` some rows of it, their entries with own rows and others'
+    (`outer`) apart."""
 
     indptr: Tensor  # (n + 1,)
     columns: Tensor  # (nnz,)
     values: Tensor  # (nnz,)
     halo: Halo | None = None
+    outer: SymmetricOperator | None = None
 
     def product(self, y: Tensor) -> Tensor:
         """S Y, differentiable in Y; with a halo both are rows of this process."""
-        return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y, self.halo)  # type: ignore[no-any-return]
+        return _SymmetricProduct.apply(self, self.values, y)  # type: ignore[no-any-return]
 
     def trace(self, y: Tensor) -> Tensor:
         """tr(Yᵀ S Y), or with a halo this process's share of it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -21,7 +20,15 @@ from safetensors.numpy import save_file
 
 from yinyan import __version__
 from yinyan.errors import StoreError, YinYanError
-from yinyan.files import exclusive, flush_to_disk, remove_abandoned, system_errors, temporary_beside, write_error
+from yinyan.files import (
+    exclusive,
+    file_digest,
+    flush_to_disk,
+    remove_abandoned,
+    system_errors,
+    temporary_beside,
+    write_error,
+)
 from yinyan.graph.features import SparseFeatures
 from yinyan.model.fitted import Fitted
 from yinyan.settings import GROUPS
@@ -150,7 +157,9 @@ def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_manifest(folder: Path) -> None:
-    files = {file.name: {"bytes": file.stat().st_size, "sha256": _digest(file)} for file in sorted(folder.iterdir())}
+    files = {
+        file.name: {"bytes": file.stat().st_size, "sha256": file_digest(file)} for file in sorted(folder.iterdir())
+    }
     for name in files:
         (folder / name).chmod(0o666 & ~_umask())  # safetensors writes for its owner only
         flush_to_disk(folder / name)
@@ -220,11 +229,3 @@ def _save_arrays(path: Path, arrays: Arrays) -> None:
 
 def _save_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
