@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve-demo test lint format accuracy cuda docs web clean
+.PHONY: demo serve-demo test lint format accuracy cuda docs web wheels release clean
 
 # torch is installed by its pin first, so that no later step chooses another build of it
 $(BIN)/python:
@@ -17,7 +17,11 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,cluster,dev]'
+	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,cluster,metis,dev]'
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.dev
+	$(PIP) --editable '.[release]'
 	@touch $@
 
 demo: $(VENV)/.demo
@@ -56,6 +60,18 @@ web: web/node_modules/.package-lock.json
 
 web/node_modules/.package-lock.json: web/package-lock.json
 	cd web && npm ci --no-audit --no-fund
+
+# the source distribution and a wheel for each platform, in dist/; `zig c++` compiles for all of them
+wheels: $(VENV)/.release
+	$(BIN)/python release/build_wheels.py --out dist
+
+# the same, checked; that of this machine is installed alone, tested without a compiler and offline, and runs the demo
+release: wheels
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python release/inspect_wheels.py dist/*.whl
+	$(BIN)/auditwheel show dist/yinyan-*-manylinux_2_17_x86_64*.whl
+	$(BIN)/python release/try_wheel.py dist/yinyan-*-manylinux_2_17_$$(uname -m)*.whl --keep build/trial
+	$(BIN)/python benchmarks/speed/wheel.py --python build/trial/venv/bin/python
 
 clean:
 	rm -rf $(VENV) build dist yinyan-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -44,7 +44,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "predictor": (
         "Predictor",
         "Fit a model, ask it, save it; callbacks of the training; an index for large graphs.",
-        ("LinkPredictor", "Hooks", "retrieval.index.Index", "retrieval.metadata.IndexMetadata"),
+        ("LinkPredictor", "Rules", "Hooks", "retrieval.index.Index", "retrieval.metadata.IndexMetadata"),
     ),
     "answers": (
         "Answers",
@@ -54,7 +54,10 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "evaluation": (
         "Evaluation",
         "Split, fit and score, next to other methods.",
-        ("evaluate", "Evaluation", "evaluation.SeedResult"),
+        (
+            *("evaluate", "Evaluation", "evaluation.SeedResult"),
+            *("evaluate_rolling", "RollingEvaluation", "rolling.WindowResult"),
+        ),
     ),
     "splits-and-audits": (
         "Splits and audits",
@@ -62,7 +65,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         (
             *("Split", "random_split", "temporal_split", "given_split", "released_split", "Parts"),
             *("splits.typed_split.TypedSplit", "splits.typed_split.typed_split"),
-            *("audit", "audit_scorer", "Audit", "auditing.Finding"),
+            *("audit", "audit_scorer", "audit_steps", "Audit", "auditing.Finding"),
         ),
     ),
     "metrics": (

@@ -124,6 +124,15 @@ class DecoderContract:
         assert torch.equal(other(sources, targets), decoder(sources, targets))
 
 
+def bipartite_graph(ids: Any = None) -> Graph:
+    """15 and 25 nodes in two groups: like meets like, mostly."""
+    rng = np.random.default_rng(0)
+    left, right = (grid.ravel() for grid in np.meshgrid(range(15), range(15, 40), indexing="ij"))
+    chosen = rng.random(left.size) < np.where(left % 2 == right % 2, 0.6, 0.05)
+    sides = np.repeat([0, 1], [15, 25])
+    return Graph.from_arrays(np.stack([left, right], axis=1)[chosen], ids=ids, num_nodes=40, sides=sides)
+
+
 def planted_graph(
     communities: int = 2, size: int = 20, *, inside: float = 0.3, across: float = 0.02, seed: int = 0, **options: Any
 ) -> Graph:

@@ -119,7 +119,11 @@ def _forward(job: dict[str, Any], rank: int) -> None:
 
 
 def _command(job: dict[str, Any], rank: int) -> None:
-    app(job["arguments"], standalone_mode=True)
+    try:
+        app(job["arguments"], standalone_mode=True)
+    finally:
+        names = sorted(file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm"))
+        Path(f"{job['out']}.{rank}.threads").write_text(json.dumps(names))
 
 
 _KINDS = {"fit": _fit, "forward": _forward, "command": _command}

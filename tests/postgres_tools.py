@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import itertools
 import os
-import pwd
 import shutil
 import signal
 import subprocess
@@ -51,6 +50,8 @@ class Server:
         self._bin = programs()
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
+            import pwd  # Windows has none
+
             if "postgres" not in {user.pw_name for user in pwd.getpwall()}:
                 missing("a server does not run as root, and there is no user 'postgres'")
             self._as = {"user": "postgres", "group": "postgres", "extra_groups": []}

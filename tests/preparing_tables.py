@@ -71,3 +71,16 @@ def assert_same_graph(found: Graph, wanted: Graph) -> None:
     if found.features is not None and wanted.features is not None:
         ours, theirs = (f.to_dense() if isinstance(f, SparseFeatures) else f for f in (found.features, wanted.features))
         np.testing.assert_allclose(ours[place], theirs, atol=1e-5)
+
+
+def write_graph(graph: Graph, folder: Path) -> dict[str, Path]:
+    """The tables of a graph, under the names that `prepare` gives them."""
+    folder.mkdir(parents=True)
+    columns = {"source": graph.edges[:, 0], "target": graph.edges[:, 1]}
+    columns |= {} if graph.weights is None else {"weight": graph.weights}
+    pq.write_table(pa.table(columns), folder / "edges.parquet")
+    if graph.features is None:
+        return {"edges": folder / "edges.parquet"}
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(graph.features.ravel()), graph.features.shape[1])
+    pq.write_table(pa.table({"id": np.arange(graph.num_nodes), "x": vectors}), folder / "nodes.parquet")
+    return {"edges": folder / "edges.parquet", "nodes": folder / "nodes.parquet"}

@@ -117,6 +117,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes["title"] = [f"On {name}" for name in PAPERS]
     pa.parquet.write_table(pa.table(nodes), folder / "papers.parquet")
     (folder / "pairs.csv").write_text("source,target\np1,p9\np1,p4\n")
+    when = np.datetime64("2024-01-01") + np.sort(rng.integers(0, 150, 400))
+    letters = {"sender": rng.integers(0, 30, 400), "receiver": rng.integers(30, 60, 400), "when": when}
+    pa.csv.write_csv(pa.table(letters), folder / "messages.csv")
     graph = yinyan.Graph.from_table(folder / "edges.csv", nodes=folder / "papers.parquet")
     yinyan.LinkPredictor(hidden_size=16, epochs=1).fit(graph).save(folder / "model")
     return folder

@@ -391,7 +391,7 @@ class TestRanking:
         split, ranking = make_split(graph, "clean", 0), Ranking(k=k)
         fitted = LinkPredictor(**model.get_params(deep=False)).fit(graph, split=split)
         asked: list[int] = []
-        best = contract.best_of(fitted.fitted_.model, fitted.fitted_.embeddings)
+        best, _ = contract.searches(fitted.fitted_.model, fitted.fitted_.embeddings)
 
         def counted(sources: Any, *rest: Any) -> Any:
             asked.extend(sources)
@@ -423,3 +423,35 @@ class TestRanking:
         twice = Evaluation("graph", "clean", (result, replace(result, found={**result.found, "cn": 1.0})))
         assert twice.found()["cn"] == pytest.approx((result.found["cn"] + 1) / 2)
         assert evaluate_seed(graph, protocol="clean", seed=0, peers=(), model=model).found == {}
+
+
+class TestFullRanking:
+    def test_its_figures_come_first_for_ours_and_for_peers(self, graph: Graph, model: LinkPredictor) -> None:
+        plain = evaluate(graph, peers=("cn",), model=model).results[0]
+        found = evaluate(graph, peers=("cn",), model=model, full_ranking=True).results[0]
+        names = ["full-mrr", "ndcg@10", "recall@10"]
+        assert list(found.metrics) == list(found.peers["cn"]) == [*names, *plain.metrics]
+        assert {name: found.metrics[name] for name in plain.metrics} == plain.metrics
+        assert found.model is not None and found.split is not None
+        by_pairs = ranked(Outcome(found.model.score_rows), found.split, ks=(10,), whole=True).means
+        assert found.metrics["full-mrr"] == pytest.approx(by_pairs["mrr"], abs=1e-9)
+        few = evaluate(graph, peers=(), model=model, full_ranking=True, sources=4).results[0]
+        assert few.metrics["full-mrr"] != found.metrics["full-mrr"]
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            ({"engine": "dask", "full_ranking": True}, "'engine' needs to be 'local' or 'ray' .got 'dask'"),
+            ({"shards": 2, "full_ranking": True}, "'shards' is an option of the engine 'ray'"),
+            ({"sources": 0, "full_ranking": True}, "'sources' needs to be a positive integer .got 0"),
+            ({"engine": "ray", "shards": 0, "full_ranking": True}, "'shards' needs to be a positive integer .got 0"),
+            ({"sources": 5}, "'sources' is an option of full ranking"),
+            ({"engine": "ray"}, "'engine' is an option of full ranking"),
+        ],
+    )
+    def test_options_that_do_not_fit_are_refused_before_anything_is_trained(
+        self, given: dict[str, Any], said: str, graph: Graph, model: LinkPredictor, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(LinkPredictor, "fit", lambda *_, **__: pytest.fail("it was trained"))
+        with pytest.raises(SettingsError, match=said):
+            evaluate(graph, peers=(), model=model, **given)

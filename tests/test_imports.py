@@ -41,6 +41,7 @@ ORDER: tuple[frozenset[str], ...] = tuple(
         "peers",
         "hard_negatives relation_evaluation",
         "evaluation",
+        "rolling",
         "reproduce reporting",
         "service",
         "cli",

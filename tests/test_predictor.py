@@ -14,7 +14,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts import PredictorContract, planted_graph, tiny
+from contracts import PredictorContract, bipartite_graph, planted_graph, tiny
 from yinyan import predictor as predictor_module
 from yinyan.errors import (
     DivergedError,
@@ -30,15 +30,6 @@ from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, TrainingSettings
 from yinyan.splits import Split, random_split
-
-
-def bipartite_graph(ids: Any = None) -> Graph:
-    """15 and 25 nodes in two groups: like meets like, mostly."""
-    rng = np.random.default_rng(0)
-    left, right = (grid.ravel() for grid in np.meshgrid(range(15), range(15, 40), indexing="ij"))
-    chosen = rng.random(left.size) < np.where(left % 2 == right % 2, 0.6, 0.05)
-    sides = np.repeat([0, 1], [15, 25])
-    return Graph.from_arrays(np.stack([left, right], axis=1)[chosen], ids=ids, num_nodes=40, sides=sides)
 
 
 class TestUndirected(PredictorContract):
@@ -306,6 +297,8 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("decoder", "rerank")}  # test_reranked_answers.test_it_can_be_switched_off
     tested |= {("decoder", "heads")}  # test_decoder.TestMultiDot
     tested |= {("training", "missing_share")}  # test_all_pairs
+    tested |= {("encoder", "half_life")}  # test_recency
+    tested |= {("training", "message_times"), ("training", "history_share")}  # test_time_checks
     tested |= {("training", "patience"), ("training", "min_gain")}  # test_patience_stops_early, test_loop.TestBest
     tested |= {("training", "valid_negatives")}  # test_validation_negatives_are_as_many_as_asked
     tested |= {("training", "inference_samples")}  # test_several_samples_are_averaged

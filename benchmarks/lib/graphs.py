@@ -110,8 +110,8 @@ def in_local_order(pairs: Tensor, num_nodes: int) -> Tensor:
     return torch.from_numpy(np.argsort(local_order(pairs.numpy(), num_nodes)))[pairs]
 
 
-def drawn(num_nodes: int, num_links: int, seed: int) -> Synthetic:
-    """The same with the community of each node."""
+def drawn(num_nodes: int, num_links: int, seed: int, within: float = WITHIN) -> Synthetic:
+    """The same with the community of each node, and perhaps another share of links drawn inside communities."""
     n, m = num_nodes, num_links
     if not 0 < m <= n * (n - 1) // 4:
         raise ValueError(f"'num_links' needs to be between 1 and half of all pairs (got {m:,} for {n:,} nodes)")
@@ -125,7 +125,7 @@ def drawn(num_nodes: int, num_links: int, seed: int) -> Synthetic:
         missing = m - keys.size
         if missing <= 0:
             break
-        share = WITHIN if attempt < _ROUNDS_WITHIN else 0.0
+        share = within if attempt < _ROUNDS_WITHIN else 0.0
         fresh = _keys(int(missing * 1.05) + 16, n, ladder, bounds, share, rng)
         keys = _distinct(np.concatenate([keys, fresh]))
     else:

@@ -2,8 +2,8 @@
 
 python benchmarks/speed/distributed.py --json    # 200,000 nodes, 2.5 million edges, 128 dimensions, two cores
 
-The graph is that of graphs.py: hubs and communities. Settings are those that `fit` chooses for it. It is divided into
-parts in the local order that keeps communities together, and at random.
+The graph is that of graphs.py: hubs and communities. Settings are those that `fit` chooses for it. `yinyan.prepare`
+divides it into parts, by communities and by hash (at random).
 
 step_ratio    The median time of a training step by two processes of one thread each, over that of one process with two
     threads. A step is the forward and backward pass of all layers, the loss and the update. The two train on batches of
@@ -13,31 +13,38 @@ memory_ratio    The peak memory of the largest of four processes over that of on
 own_memory_ratio    The same without the memory of the program.
 bytes_ratio    Bytes that all processes send each other for a layer, counted, over the bytes of the rows at the
     boundary: 4 bytes for each of the dimensions of each row that a process needs from another.
-boundary_ratio    Rows at the boundary of four parts that keep communities together, over those of random parts.
+boundary    Rows at the boundary of four parts, as `prepare` counts them: for each part, the nodes of other parts that
+    are neighbours of its own; and their ratio to those of parts by hash. By graph and partition: the graph itself (80 %
+    of links within communities), one with 95 %, and real graphs where their files are at hand.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 import _path  # noqa: F401
 from lib import common
-from lib.graphs import synthetic
-from yinyan.distributed.writing import write_prepared
-from yinyan.graph import Graph
-from yinyan.splits import holdout_split
-from yinyan.training.node_order import local_order
+from lib.graphs import drawn, synthetic
+from yinyan import InputError, prepare
+from yinyan.datasets import load
 
+REAL = ("pubmed", "email-enron", "citeulike")
 CHILD = Path(__file__).resolve().parents[1] / "lib" / "rank_child.py"
 
 
@@ -59,23 +66,50 @@ def run_processes(folder: Path, size: int, *, threads: int, steps: int, alone: b
     return [json.loads(output) for output in outputs]
 
 
+def table_of(pairs: NDArray[np.int64], file: Path) -> Path:
+    """A table of edges."""
+    pq.write_table(pa.table({"source": pairs[:, 0], "target": pairs[:, 1]}), file)
+    return file
+
+
+def boundaries(pairs: NDArray[np.int64], place: Path) -> dict[str, float]:
+    """Rows at the boundary of four parts by each partition, and the ratio of each to parts by hash."""
+    edges, found = table_of(pairs, place / "edges.parquet"), {}
+    partitions = ["hash", "communities"] + (["metis"] if importlib.util.find_spec("pymetis") else [])
+    for partition in partitions:
+        made = prepare(edges, place / partition, parts=4, partition=partition)
+        if made.partition != partition:
+            raise SystemExit(f"{partition} was replaced by {made.partition}: more memory is needed")
+        found[partition] = float(sum(made.boundary))
+        shutil.rmtree(place / partition)
+    return found | {f"{name} / hash": found[name] / max(1.0, found["hash"]) for name in partitions[1:]}
+
+
+def boundary_graphs(options: argparse.Namespace) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Names and edges."""
+    for within in (0.8, 0.95):
+        yield f"{within:.0%} within communities", drawn(options.nodes, options.links, 0, within).pairs.numpy()
+    for name in () if options.smoke else REAL:
+        try:
+            yield name, load(name, download=False).graph.edges
+        except InputError as missing:
+            print(f"{name} is left out: {missing}", file=sys.stderr)
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    pairs = synthetic(options.nodes, options.links, 0).numpy()
-    graph = Graph.from_arrays(pairs, num_nodes=options.nodes)
-    split = holdout_split(graph, seed=0, valid_share=0.1, valid_negatives=1000)
-    orders = {
-        "communities": local_order(graph.edges[split.train_messages], graph.num_nodes),
-        "random": np.random.default_rng(0).permutation(graph.num_nodes),
-    }
-    with tempfile.TemporaryDirectory() as place:
-        folders = {name: write_prepared(split, Path(place) / name, 4, order) for name, order in orders.items()}
-        del graph, split, pairs
-        near, steps = folders["communities"], options.steps
-        alone = run_processes(near, 1, threads=2, steps=steps, alone=True)[0]
-        one = run_processes(near, 1, threads=2, steps=steps)[0]
-        two = run_processes(near, 2, threads=1, steps=steps)
-        four = run_processes(near, 4, threads=1, steps=2)
-        strewn = run_processes(folders["random"], 4, threads=1, steps=1)[0]
+    with tempfile.TemporaryDirectory() as folder:
+        place, steps = Path(folder), options.steps
+        edges = table_of(synthetic(options.nodes, options.links, 0).numpy(), place / "edges.parquet")
+        halves = prepare(edges, place / "two", parts=2).folder
+        quarters = prepare(edges, place / "four", parts=4).folder
+        alone = run_processes(halves, 1, threads=2, steps=steps, alone=True)[0]
+        two = run_processes(halves, 2, threads=1, steps=steps)
+        one = run_processes(halves, 1, threads=2, steps=steps)[0]
+        four = run_processes(quarters, 4, threads=1, steps=2)
+        boundary = {}
+        for number, (name, pairs) in enumerate(boundary_graphs(options)):
+            (place / f"boundary {number}").mkdir()
+            boundary[name] = boundaries(pairs, place / f"boundary {number}")
     largest = max(four, key=lambda found: int(found["peak"] or 0))
     wire = four[0]["boundary_rows"] * four[0]["size"] * 4
     return {
@@ -88,15 +122,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "own_memory_ratio": (largest["peak"] - largest["resident_before"]) / (one["peak"] - one["resident_before"]),
         "bytes_of_layer": four[0]["bytes_of_layer"],
         "bytes_ratio": four[0]["bytes_of_layer"] / max(1, wire),
-        "boundary_rows": {"communities": four[0]["boundary_rows"], "random": strewn["boundary_rows"]},
-        "boundary_ratio": four[0]["boundary_rows"] / max(1, strewn["boundary_rows"]),
+        "boundary_rows": {"two processes": two[0]["boundary_rows"], "four processes": four[0]["boundary_rows"]},
+        "boundary": boundary,
         "machine": common.machine(),
     }
 
 
 def show(found: dict[str, Any]) -> None:
-    names = ("step_ratio", "memory_ratio", "own_memory_ratio", "bytes_ratio", "boundary_ratio")
+    names = ("step_ratio", "step_ratio_of_one_rank", "memory_ratio", "own_memory_ratio", "bytes_ratio")
     common.print_table(["figure", "value"], [[name, found[name]] for name in names])
+    print()
+    columns = list(next(iter(found["boundary"].values())))
+    rows = [[name, *(figures[column] for column in columns)] for name, figures in found["boundary"].items()]
+    common.print_table(["boundary rows", *columns], rows)
     common.print_machine(found["machine"])
 
 

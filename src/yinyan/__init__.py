@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from yinyan.threads import wait_passively
 
 if TYPE_CHECKING:
-    from yinyan.auditing import Audit, audit, audit_scorer
+    from yinyan.auditing import Audit, audit, audit_scorer, audit_steps
     from yinyan.errors import (
         ConditionError,
         InputError,
@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from yinyan.live.embeddings import LiveEmbeddings
     from yinyan.predictor import LinkPredictor
     from yinyan.results import Explanation, Recommendations
+    from yinyan.retrieval.rules import Rules
+    from yinyan.rolling import RollingEvaluation, evaluate_rolling
     from yinyan.service.client import Client
     from yinyan.settings import DecoderSettings, EncoderSettings, Settings, TrainingSettings
     from yinyan.splits import Parts, Split, given_split, random_split, released_split, temporal_split
     from yinyan.training.hooks import Hooks
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 wait_passively()  # before anything loads torch
 
@@ -56,6 +58,8 @@ _HOMES = {
     "Parts": "splits",
     "Prepared": "preparing",
     "Recommendations": "results",
+    "RollingEvaluation": "rolling",
+    "Rules": "retrieval.rules",
     "ServiceError": "errors",
     "Settings": "settings",
     "SettingsError": "errors",
@@ -68,7 +72,9 @@ _HOMES = {
     "YinYanError": "errors",
     "audit": "auditing",
     "audit_scorer": "auditing",
+    "audit_steps": "auditing",
     "evaluate": "evaluation",
+    "evaluate_rolling": "rolling",
     "given_split": "splits",
     "prepare": "preparing",
     "random_split": "splits",
@@ -107,6 +113,8 @@ __all__ = [
     "Parts",
     "Prepared",
     "Recommendations",
+    "RollingEvaluation",
+    "Rules",
     "ServiceError",
     "Settings",
     "SettingsError",
@@ -120,7 +128,9 @@ __all__ = [
     "__version__",
     "audit",
     "audit_scorer",
+    "audit_steps",
     "evaluate",
+    "evaluate_rolling",
     "given_split",
     "prepare",
     "random_split",

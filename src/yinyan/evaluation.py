@@ -20,12 +20,12 @@ from yinyan.graph.to_objects import data_frame
 from yinyan.graph.typed_graph import RelationName, TypedGraph
 from yinyan.hard_negatives import COUNT, with_hard_negatives
 from yinyan.metrics import metric
-from yinyan.peers.contract import Outcome, Scorer, Task, searches
+from yinyan.peers.contract import Outcome, Scorer, Task
 from yinyan.peers.full_ranking import FULL_MRR, held_out_links, is_ranking_metric, ranked, ranked_links
 from yinyan.peers.registry import METHODS, method
+from yinyan.peers.whole_ranking import WholeRanking
 from yinyan.predictor import LinkPredictor
 from yinyan.relation_evaluation import evaluate_relations
-from yinyan.retrieval.state import reranker_of
 from yinyan.settings import GROUPS
 from yinyan.splits import (
     Split,
@@ -36,6 +36,7 @@ from yinyan.splits import (
     with_leaks_allowed,
     with_validation,
 )
+from yinyan.splits.dividing import divides_by_time
 from yinyan.text import html_table, text_table
 from yinyan.training.hooks import Hooks
 
@@ -48,6 +49,8 @@ __all__ = [
     "Evaluation",
     "Ranking",
     "SeedResult",
+    "WholeRanking",
+    "default_protocol",
     "evaluate",
     "evaluate_seed",
     "figures_of",
@@ -55,6 +58,8 @@ __all__ = [
     "make_split",
     "mean_and_spread",
     "negatives_in_words",
+    "overrides_of",
+    "protocol_in_words",
     "protocol_with",
     "ranking_figures",
 ]
@@ -109,6 +114,20 @@ def make_split(data: Graph | Dataset, protocol: str, seed: int) -> Split:
     split = with_hard_negatives(split) if is_hard else split
     audit(split)
     return split
+
+
+def default_protocol(data: Graph | Dataset) -> str:
+    """The protocol of a graph for which none is named: 'temporal' where edges have times that divide them."""
+    return "temporal" if divides_by_time(data.graph if isinstance(data, Dataset) else data) else "clean"
+
+
+def protocol_in_words(protocol: str, data: Graph | Dataset) -> str:
+    """What a protocol does, and for a graph with times what it does about these."""
+    words = f"protocol: {protocol} ({PROTOCOLS[protocol]})"
+    timed = (data.graph if isinstance(data, Dataset) else data).times is not None
+    if timed and protocol.startswith("clean"):
+        return f"{words}; it ignores the times of the edges, so that later edges help to predict earlier ones"
+    return words
 
 
 def protocol_with(protocol: str, negatives: str | None) -> str:
@@ -363,6 +382,10 @@ def evaluate(
     seeds: Sequence[int] = (0,),
     peers: Sequence[str] = BESIDE,
     model: LinkPredictor | None = None,
+    full_ranking: bool = False,
+    sources: int | None = None,
+    engine: str = "local",
+    shards: int | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
 ) -> Evaluation:
     """Split, fit and score once for each seed, next to other methods.
@@ -375,8 +398,9 @@ def evaluate(
     dataset
         The name of the data in the result.
     protocol
-        'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose. Unless given
-        'clean', of a `KnowledgeGraph` 'official'.
+        'clean', 'temporal', 'official', each also with '+val', or 'released', which leaks on purpose. Unless given,
+        'temporal' if edges have times that divide them, and else 'clean', which ignores times; of a graph with
+        relations 'clean', of a `KnowledgeGraph` 'official'.
     negatives
         'hard' for up to 500 hard negatives per link, made as in HeaRT for validation and test. The protocol is then
         'clean-hard', 'temporal-hard' or 'official-hard'. Those of the protocol unless given.
@@ -388,6 +412,15 @@ def evaluate(
         Names of methods to compare with; common neighbours, Adamic-Adar and resource allocation unless given.
     model
         A predictor whose parameters are used; default settings unless given.
+    full_ranking
+        Whether test links are ranked among all nodes as well: 'full-mrr', 'ndcg@10' and 'recall@10' come first.
+    sources
+        Number of sources with test links that are ranked, drawn by the seed; all unless given.
+    engine
+        Where the ranks of the model are counted: 'local' (this process), or 'ray', by actors of a Ray cluster that hold
+        a part of the embeddings each. The figures are the same. Peers are ranked in this process.
+    shards
+        Number of Ray actors; the processors of the cluster unless given.
     hooks
         A function of a method's name that returns the `Hooks` of its training.
 
@@ -399,7 +432,10 @@ def evaluate(
     Raises
     ------
     SettingsError
-        If there is no seed, or the protocol, the negatives or a peer are unknown.
+        If there is no seed, or the protocol, the negatives, the engine or a peer are unknown, or options of full
+        ranking are given without it.
+    MissingExtraError
+        If the engine 'ray' is asked for and Ray is not installed (extra `cluster`).
     InputError
         If `data` is no graph, is too small to split, or lacks what the protocol needs.
     LeakError
@@ -416,19 +452,27 @@ def evaluate(
     """
     if not seeds:
         raise SettingsError("'seeds' needs at least one seed")
+    if protocol is not None and not isinstance(data, TypedGraph | KnowledgeGraph):
+        protocol = protocol_with(protocol, negatives)  # a wrong one is refused before tables are read
     if not isinstance(data, Dataset | Graph | TypedGraph | KnowledgeGraph):
         data = as_any_graph(data, hooks("yinyan").tell)
     if isinstance(data, TypedGraph | KnowledgeGraph):
-        if negatives is not None:
-            raise SettingsError("'negatives': hard negatives are for graphs without relations (leave it out)")
+        if negatives is not None or full_ranking:
+            raise SettingsError("hard negatives and 'full_ranking' are for graphs without relations (leave them out)")
         chosen = protocol or ("clean" if isinstance(data, TypedGraph) else "official")
         name = dataset or (data.name if isinstance(data, KnowledgeGraph) else "graph")
         found = (_relations_of_seed(data, predict, chosen, s, peers, model, hooks) for s in seeds)
         return Evaluation(name, chosen, tuple(found))
     if predict is not None:
         raise InputError("'predict' names relations, and these data have one kind of edge: leave it out")
-    protocol = protocol_with(protocol or "clean", negatives)
-    results = [evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks) for s in seeds]
+    protocol = protocol or protocol_with(default_protocol(data), negatives)
+    if protocol in PROTOCOLS and (data.graph if isinstance(data, Dataset) else data).times is not None:
+        hooks("yinyan").tell(protocol_in_words(protocol, data))
+    whole = WholeRanking(full_ranking, sources, engine, shards)
+    results = [
+        evaluate_seed(data, protocol=protocol, seed=s, peers=peers, model=model, hooks=hooks, whole=whole)
+        for s in seeds
+    ]
     name = dataset or (data.name if isinstance(data, Dataset) else "graph")
     return Evaluation(name, protocol, tuple(results))
 
@@ -459,34 +503,44 @@ def evaluate_seed(
     model: LinkPredictor | None = None,
     hooks: Callable[[str], Hooks] = lambda what: Hooks(),
     ranking: Ranking | None = None,
+    whole: WholeRanking | None = None,
 ) -> SeedResult:
-    """One split, one fit, one look at the test links; with a `ranking`, also among all nodes."""
+    """One split, one fit, one look at the test links; with a `ranking`, also among all nodes.
+
+    `whole` says whether and where all of them are ranked among all nodes.
+    """
     if not isinstance(data, Graph | Dataset):
         raise InputError(f"evaluate needs a yinyan.Graph (got {type(data).__name__}): see Graph.from_table")
     methods = {name: method(name) for name in peers}  # an unknown one is refused before anything is trained
-    split = make_split(data, protocol, seed)
     first = data.metric if isinstance(data, Dataset) and _HARD not in protocol else None
+    whole = whole or WholeRanking(wanted=False)
+    whole.check(first)
+    split = make_split(data, protocol, seed)
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     scores = held_out_scores(fitted.score_rows, split)
-    block, best = searches(fitted.fitted_.model, fitted.fitted_.embeddings, split, reranker_of(fitted.fitted_))
-    ours = Outcome(fitted.score_rows, block=block, best=best)
-    beside, found = {}, {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
+    named, beside = (whole.first(first), whole.sources), {}
+    found: dict[str, float] = {}
+    with whole.outcome(fitted, split) as ours:
+        figures = _figures(ours, scores, split, *named)
+        found |= {} if ranking is None else {"yinyan": ranking.recall(ours, split)}
     for name, run in methods.items():
-        quiet = METHODS[name].family == "heuristic"
-        task = Task(split, seed, _overrides(params), params["device"], Hooks() if quiet else hooks(name))
+        quiet = METHODS[name].family in ("heuristic", "temporal")
+        task = Task(split, seed, overrides_of(params), params["device"], Hooks() if quiet else hooks(name))
         outcome = run(task)
-        beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, first)
+        beside[name] = _figures(outcome, held_out_scores(outcome.score, split), split, *named)
         if ranking is not None:
             found[name] = ranking.recall(outcome, split)
-    return SeedResult(seed, _figures(ours, scores, split, first), beside, found, fitted, split, scores)
+    return SeedResult(seed, figures, beside, found, fitted, split, scores)
 
 
-def _figures(outcome: Outcome, scores: tuple[Scores, Scores], split: Split, first: str | None) -> dict[str, float]:
+def _figures(
+    outcome: Outcome, scores: tuple[Scores, Scores], split: Split, first: str | None, sources: int | None
+) -> dict[str, float]:
     """The metrics of every report; those of full ranking come first where the data are judged by one."""
     if first is None or not is_ranking_metric(first):
         return figures_of(*scores, first)
-    return ranking_figures(outcome, split, first) | figures_of(*scores)
+    return ranking_figures(outcome, split, first, sources=sources) | figures_of(*scores)
 
 
 def mean_and_spread(values: Sequence[float], digits: int = 4) -> str:
@@ -494,7 +548,7 @@ def mean_and_spread(values: Sequence[float], digits: int = 4) -> str:
     return f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else "")
 
 
-def _overrides(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def overrides_of(params: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The settings that a predictor was given, as peers take them."""
     given = {group: params[group] or {} for group in GROUPS}
     return {group: dict(v) if isinstance(v, Mapping) else dict(vars(v)) for group, v in given.items()}

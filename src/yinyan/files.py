@@ -27,6 +27,7 @@ __all__ = [
     "atomic_path",
     "cache_folder",
     "exclusive",
+    "file_digest",
     "flush_to_disk",
     "is_held",
     "locked",
@@ -65,6 +66,15 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # it may never have come to be, and its folder neither
             temporary.unlink()
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -34,11 +34,10 @@ from yinyan.retrieval.best_links import FIRST
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.choice import Chooser, Search
 from yinyan.retrieval.held_out import reranked_lists
-from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.questions import Questions
-from yinyan.retrieval.recommend import Where, as_list, checked_k
-from yinyan.retrieval.shards import ShardedSearch
+from yinyan.retrieval.recommend import Rules, Where, as_list, checked_k
 from yinyan.retrieval.state import FittedState
 from yinyan.retrieval.typed_explanation import explain_relation
 from yinyan.retrieval.typed_questions import TypedQuestions
@@ -49,6 +48,7 @@ from yinyan.text import html_facts
 from yinyan.threads import use_threads
 
 if TYPE_CHECKING:
+    from yinyan.graph.moments import Moment
     from yinyan.training.hooks import Hooks
     from yinyan.training.showing import Verbose
 
@@ -220,6 +220,7 @@ class LinkPredictor:
         *,
         predict: RelationName | Sequence[RelationName] | None = None,
         split: Split | TypedSplit | None = None,
+        as_of: Moment | None = None,
         hooks: Hooks | None = None,
         verbose: Verbose = "auto",
         keep_best: bool = False,
@@ -227,7 +228,8 @@ class LinkPredictor:
         """Learn from the edges of `graph`, from scratch.
 
         A tenth of the edges is held out to choose the weights and to calibrate probabilities, over the lists that are
-        recommended without them; the final embeddings use them all.
+        recommended without them; the final embeddings use them all. It is a random tenth, or the latest where edges
+        have times; `fitted_.split_text` says which.
 
         Parameters
         ----------
@@ -243,6 +245,9 @@ class LinkPredictor:
             pass messages only.
         split
             A split of `graph` whose roles apply in place of the held-out tenth. One that leaks is refused.
+        as_of
+            A moment, such as '2024-05-31' or a number: nothing later is used. The model is that of
+            `graph.as_of(as_of)`, without later edges and without nodes whose edges are all later.
         hooks
             Callbacks: progress, trackers, checkpoint, stopping. With hooks, `verbose` 'auto' shows nothing.
         verbose
@@ -260,7 +265,8 @@ class LinkPredictor:
         Raises
         ------
         InputError
-            If `graph` cannot be converted, `split` was made from another graph, or `predict` names no relation.
+            If `graph` cannot be converted, `split` was made from another graph, `as_of` is no moment of its edges, or
+            `predict` names no relation.
         SettingsError
             If a parameter of this predictor is out of its range.
         LeakError
@@ -281,6 +287,10 @@ class LinkPredictor:
         from yinyan.training.showing import watched
 
         graph = as_any_graph(graph, (lambda text: None) if hooks is None else hooks.tell)
+        if as_of is not None:
+            if split is not None:
+                raise InputError("'as_of' and 'split' exclude each other: split graph.as_of(date)")
+            graph = graph.as_of(as_of)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
         if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
@@ -311,6 +321,8 @@ class LinkPredictor:
         with watched(hooks, verbose, keep_best=keep_best) as chosen:
             if remark := use_threads(self.threads):
                 chosen.tell(remark)
+            if split.protocol == "temporal-holdout":
+                chosen.tell(f"training: {split.graph.num_edges:,} edges, {split.words}")
             self.fitted_ = fit_model(
                 split,
                 settings,
@@ -479,6 +491,7 @@ class LinkPredictor:
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
+        rules: Rules | None = None,
         index: Index | None = None,
         search: Search = "auto",
     ) -> Recommendations:
@@ -506,11 +519,14 @@ class LinkPredictor:
             `"candidate.country = source.country and candidate.year >= 2010"`; attributes are the columns of the node
             table, and id, label and degree. Or a function of a candidate's id, a function of the ids of source and
             candidate, which is called for every pair, or a boolean for each node in the order of `graph_.ids`.
+        rules
+            Rules of the whole answer: `Rules(allow=..., deny=...)` lists candidates per source, and `Rules(once=...)`
+            recommends nobody twice.
         index
             An index of this model to search with; `search` decides unless given.
         search
             'exact' scores every candidate. 'index' asks an index, and builds it the first time. 'auto' takes what costs
-            less time; with `among` or `where` it is exact.
+            less time; with `among`, `where` or `rules` it is exact.
 
         Returns
         -------
@@ -546,14 +562,14 @@ class LinkPredictor:
             pool = typed.among(among, asked, relation)
             return typed.of(relation).recommend(asked, k, among=pool, exclude_known=exclude_known, where=where)
         nodes, chooser = as_list(nodes), self._chooser
-        narrowed = search == "auto" and (among is not None or where is not None)
+        narrowed = search == "auto" and not (among is None and where is None and rules is None)
         if index is None:
             index = chooser.choose(len(nodes), checked_k(k), "exact" if narrowed else search)
         if index is not None:
-            found = index.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
+            found = index.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where, rules=rules)
             return self._questions.with_probabilities(found)
         started = time.perf_counter()
-        found = self._questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where)
+        found = self._questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where, rules=rules)
         if not narrowed:
             chooser.note_exact(len(nodes), time.perf_counter() - started)
         return found
@@ -564,7 +580,8 @@ class LinkPredictor:
     ) -> Iterator[LinkPredictor]:
         """Answer questions by Ray actors that hold shards of the embeddings, as long as the context lasts.
 
-        Exact answers are the same as without: scores, order and probabilities. An actor that dies is started again.
+        Exact answers are the same as without: scores, order and probabilities. An index that is built meanwhile has its
+        lists with the actors, and a recall that was measured on merged answers. An actor that dies is started again.
 
         Parameters
         ----------
@@ -599,15 +616,19 @@ class LinkPredictor:
         >>> with model.sharded("model", shards=4):  # doctest: +SKIP
         ...     found = model.recommend([1, 2, 3], k=10, search="exact")
         """
-        from yinyan.retrieval.ray_shards import ray_shards
+        from yinyan.retrieval.ray_shards import SavedRows, ray_shards
 
-        state = self._kept(self._fitted)[0]
-        with ray_shards(Path(path), state.num_nodes, shards=shards, threads=threads, address=address) as ask:
-            own, state.search = state.search, ShardedSearch(ask)
+        fitted = self._fitted
+        state, questions, chooser = self._kept(fitted)
+        saved = SavedRows.of(Path(path), state.num_nodes)
+        with ray_shards(saved, shards=shards, threads=threads, address=address) as search:
+            model, own = fitted.model, state.search
+            there = Chooser(fitted.graph, model.decoder, fitted.embeddings, state.reranker, shards=search)
+            state.search, self._questions_ = search, (state, questions, there)
             try:
                 yield self
             finally:
-                state.search = own
+                state.search, self._questions_ = own, (state, questions, chooser)
 
     def similar(self, nodes: Any, k: int = 10, *, relation: RelationName | None = None) -> Recommendations:
         """The `k` nodes nearest to each node in the embedding space.
@@ -695,11 +716,8 @@ class LinkPredictor:
         >>> index.recommend(0, k=3).targets == model.recommend(0, k=3).targets
         True
         """
-        fitted = self._fitted
         budget = Budget(recall=recall, milliseconds=milliseconds, megabytes=megabytes, k=k)
-        decoder, y = fitted.model.decoder, fitted.embeddings
-        made = build_index(fitted.graph, decoder, y, kind=kind, budget=budget, seed=seed, tell=tell)
-        return made._reranked_by(self._kept(fitted)[0].reranker)
+        return self._chooser.built(kind, budget=budget, seed=seed, tell=tell)
 
     def choose_index(
         self, sources: int, k: int = 10, *, tell: Callable[[str], None] = lambda text: None

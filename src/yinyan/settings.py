@@ -123,6 +123,12 @@ class EncoderSettings(_Checked):
     sketch_size: int = _option(0, "dimensions of structural sketches (common-neighbour estimates); 0 for none", low=0)
     # what sketches cost too much for on large graphs; the best guess about a pair of which nothing else is known
     degree_column: bool = _option(False, "a column of the embeddings for the logarithm of the degree (dot decoder)")
+    # what is old counts in full until validation shows a gain
+    half_life: float | Literal["learned"] | None = _option(
+        None,
+        "time after which an edge weighs half, in the unit of its times (dates: seconds), 'learned', or none",
+        above=0,
+    )
     # half the bytes to move, for two digits of precision
     storage: Literal["float32", "bfloat16"] = _option(
         "float32", "number type of stored layers; sums are always float32"
@@ -219,6 +225,18 @@ class TrainingSettings(_Checked):
     )
     # else the model learns to copy its input
     mask_targets: bool = _option(True, "hide the target edges of a step from its message graph")
+    # at the time of an answer there is no message from the future either
+    message_times: Literal["auto", "past", "all"] = _option(
+        "auto",
+        "edges that pass messages in a step: all, or those earlier than its targets (auto: past if split by time)",
+    )
+    # before them is too little to predict from
+    history_share: float = _option(
+        0.5,
+        "share of the earliest edges that are messages and no targets, where steps see the past only",
+        low=0,
+        high=0.95,
+    )
     # clean's 10 %
     valid_share: float = _option(0.1, "share of edges that fit holds out for validation", above=0, high=0.5)
     valid_negatives: int = _option(20_000, "number of negatives for validation", low=1)  # few make the best epoch luck

@@ -86,7 +86,10 @@ class TestClean:
         splits += [holdout_split(graph, seed=1, valid_share=0.1, valid_negatives=50)]
         splits += [given_split(graph, made_parts(graph), valid_as_messages=True)]
         for split in splits:
-            assert audit(split).findings == (), split.protocol
+            # a reverse may well come later
+            allowed = {"reversed"} if graph.directed and split.is_by_time else set()
+            assert {finding.kind for finding in audit(split).findings} <= allowed, split.protocol
+            assert audit(split).leaks == (), split.protocol
         for with_validation in (False, True):
             split = temporal_split(graph, seed=1, valid_as_messages=with_validation)
             found = audit(split)

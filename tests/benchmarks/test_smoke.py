@@ -49,3 +49,13 @@ def test_commands_of_the_documentation_name_benchmarks_that_exist() -> None:
     }
     assert len(named) > 10
     assert [name for name in named if not (root / name).is_file()] == []
+
+
+def test_minutes_are_no_placeholders_and_no_row_is_doubled() -> None:
+    """Rows whose minutes were MPPA, MCIT… stood beside those with figures."""
+    page = (BENCHMARKS / "README.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in page.splitlines() if line[:1] == "|"]
+    commands = [row[1] for row in rows if len(row) == 4 and row[1].startswith("`python")]
+    assert len(commands) > 40, "the tables are read"
+    assert [cell for row in rows for cell in row if re.fullmatch(r"[A-Z][A-Z0-9]{2,}", cell)] == []
+    assert sorted({command for command in commands if commands.count(command) > 1}) == []

@@ -241,6 +241,28 @@ class TestEvaluate:
         said = refused("evaluate", tmp_path / "absent.csv", "--peers", "cn,mpl")
         assert "there is no method 'mpl' (nearest: 'mlp'" in said
 
+    def test_links_are_ranked_among_all_nodes(
+        self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        ran = works("evaluate", messy, *TINY, "--peers", "cn", "--full-ranking", "--ranked", "5", "--json")
+        names = ["full-mrr", "ndcg@10", "recall@10"]
+        assert list(ran.json["metrics"])[:3] == list(ran.json["peers"]["cn"])[:3] == names
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (["--engine", "ray"], "--engine ray is an option of --full-ranking"),
+            (["--ranked", "5"], "--ranked is an option of --full-ranking"),
+            (["--full-ranking", "--shards", "2"], "--shards is an option of --engine ray"),
+            (["--full-ranking", "--engine", "dask"], "--engine needs to be local or ray (got 'dask')"),
+        ],
+    )
+    def test_options_of_a_full_ranking_that_do_not_fit_are_refused(
+        self, given: list[str], said: str, tmp_path: Path
+    ) -> None:
+        assert said in refused("evaluate", tmp_path / "absent.csv", *given)
+
     def test_a_protocol_that_leaks_says_so(self, messy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)
         lines = works("evaluate", messy, *TINY, "--protocol", "released", "-q").out.splitlines()

@@ -66,6 +66,24 @@ class TestRecommend:
         rows = works("recommend", model, "7", "--among", path, "--json").json
         assert {row["target"] for row in rows} == {"p9", "p10"}
 
+    def test_rules(self, model: Path, tmp_path: Path) -> None:
+        plain = [row["target"] for row in works("recommend", model, "7", "-k", "50", "--json").json]
+        table = tmp_path / "pairs.csv"
+        table.write_text(f'source,target\n7,"{plain[0]}"\n7,p3\n7,p4\n')
+        rows = works("recommend", model, "7", "-k", "50", "--deny", table, "--json").json
+        assert [row["target"] for row in rows] == [name for name in plain if name not in (plain[0], "p3", "p4")]
+        rows = works("recommend", model, "7", "007", "-k", "50", "--allow", table, "--json").json
+        assert {row["target"] for row in rows if row["source"] == "7"} <= {plain[0], "p3", "p4"}
+        assert sum(row["source"] == "007" for row in rows) > 3, "other sources may be given anyone"
+        works("recommend", model, "--all", "-k", "1", "--once", "node", "--out", tmp_path / "links.csv")
+        ends = [end for row in pa_csv.read_csv(tmp_path / "links.csv", parse_options=_MULTILINE).to_pylist()
+                for end in (row["source"], row["target"])]  # fmt: skip
+        assert len(ends) == len(set(ends)) > 10
+        assert "'once' needs to be 'target', 'node' or None" in refused("recommend", model, "7", "--once", "source")
+        assert "need --engine local and a file" in refused(
+            *("recommend", model, "--all", "--once", "node", "--out", tmp_path / "parts")
+        )
+
     def test_among_without_a_header(self, model: Path, tmp_path: Path) -> None:
         path = tmp_path / "candidates.csv"
         path.write_text("p9\np10\n", encoding="utf-8")
@@ -190,7 +208,7 @@ def test_ids_that_the_terminal_cannot_spell_are_escaped(model: Path, tmp_path: P
         (["--engine", "dask", "--all"], "--engine needs to be local or ray"),
         (["--shards", "2", "--all"], "--shards is an option of --engine ray"),
         (["--engine", "ray", "0"], "--engine ray answers for every node"),
-        (["--engine", "ray", "--all", "--index"], "--engine ray searches exactly"),
+        (["--engine", "ray", "--all", "--index", "--exact"], "--index and --exact exclude each other"),
     ],
 )
 def test_options_of_engines_that_do_not_fit_are_refused(given: list[str], said: str, tmp_path: Path) -> None:

@@ -15,30 +15,11 @@ import numpy as np
 import pytest
 import torch
 
-from contracts import planted_graph, tiny
+from contracts import planted_graph
+from rank_runs import FEW, OVERRIDES, TESTS, command, environment, overrides, prepared
 from yinyan import Graph, LinkPredictor
-from yinyan.distributed.writing import write_prepared
-from yinyan.splits import holdout_split
 
-TESTS = Path(__file__).parents[1]
 SIZES = (1, 2, 4)
-FEW = {"epochs": 3, "batch_size": 60, "evaluate_every": 1, "patience": 0}
-OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
-    "features": {
-        "encoder": {"inputs": "both", "sketch_size": 8, "node_dropout": 0.2},
-        "training": {**FEW, "loss": "hardest"},
-    },
-    "bipartite": {
-        "encoder": {"inputs": "embeddings", "sketch_size": 8, "embedding_start": "spectral"},
-        "training": {**FEW, "selection": "ranking", "loss": "infonce"},
-    },
-    "directed": {"encoder": {"inputs": "embeddings"}, "training": {**FEW, "loss_sampler": "source"}},
-    "inner products": {
-        "encoder": {"inputs": "embeddings", "degree_column": True, "learn_repulsion": "no", "node_dropout": 0.5},
-        "decoder": {"kind": "dot"},
-        "training": {**FEW, "loss": "infonce", "loss_sampler": "shared", "loss_negatives": 8, "moments": "rows"},
-    },
-}
 
 
 def bipartite_graph() -> Graph:
@@ -55,16 +36,6 @@ def graph_of(case: str) -> Graph:
         weights = np.random.default_rng(1).uniform(0.5, 2.0, size=planted_graph(4, 20).num_edges)
         return planted_graph(4, 20, features=features, weights=weights.astype(np.float32))
     return planted_graph(4, 20, directed=case == "directed")
-
-
-def prepared(graph: Graph, folder: Path) -> Path:
-    split = holdout_split(graph, seed=0, valid_share=0.1, valid_negatives=200)
-    return write_prepared(split, folder, 4, np.random.default_rng(5).permutation(graph.num_nodes))
-
-
-def overrides(case: str) -> dict[str, dict[str, Any]]:
-    chosen = tiny(**OVERRIDES[case])
-    return {group: chosen[group] for group in ("encoder", "decoder", "training")}
 
 
 @pytest.fixture(scope="module")
@@ -102,24 +73,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     assert run.returncode == 0, run.stderr
     return place
-
-
-def environment() -> dict[str, str]:
-    import yinyan
-
-    source = str(Path(yinyan.__file__).parents[1])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(TESTS)]), "OMP_NUM_THREADS": "1"}
-
-
-def command(folder: Path, out: Path) -> list[str]:
-    chosen = overrides("inner products")
-    chosen["training"] |= {"epochs": 12, "evaluate_every": 2}
-    given = [f"--set={group}.{name}={_text(value)}" for group in chosen for name, value in chosen[group].items()]
-    return ["fit", str(folder), "--out", str(out), "--quiet", *given]
-
-
-def _text(value: object) -> str:
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def codes(runs: Path, name: str) -> list[int]:
@@ -163,7 +116,7 @@ def test_gradients_go_back_to_the_rows_that_were_sent(runs: Path) -> None:
         ("two folders", ["the processes differ in the prepared folder", "process 1"]),
         ("two versions", ["the processes differ in the version of yinyan", "'0.0.1' in process 1"]),
         ("missing part", ["part 3 is missing", "part-00003.parquet", "run yinyan prepare again"]),
-        ("mixed parts", ["part-00003.parquet", "is not the file of the manifest", "of another graph"]),
+        ("mixed parts", ["part-00003.parquet", "is of another preparation", "parts of two graphs"]),
         ("too many", ["has 4 parts, and there are 5 processes", "--parts 5"]),
     ],
 )
@@ -184,12 +137,22 @@ def test_a_process_that_hangs_ends_in_an_error_within_the_timeout(runs: Path) ->
     assert "YINYAN_RANK_TIMEOUT=2" in said
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds threads in /proc")
+def test_the_group_has_no_threads_left_when_its_processes_exit(runs: Path) -> None:
+    """One of gloo's threads that frees a tensor while the interpreter ends aborted a process (signal 6)."""
+    files = sorted(runs.glob("calm.*.threads"))
+    assert len(files) == 2
+    for file in files:
+        names = json.loads(file.read_text())
+        assert names
+        assert not [name for name in names if "gloo" in name or "tcpstore" in name]
+
+
 def children(pid: int) -> list[int]:
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds processes in /proc")
-@pytest.mark.slow  # a process that torchrun restarted has aborted at its exit once, after the model was saved
 def test_a_killed_process_changes_nothing(runs: Path) -> None:
     """kill -9 of one process in the middle: torchrun starts both again, and the model is the same bit for bit."""
     assert codes(runs, "calm") == [0, 0]

@@ -429,8 +429,7 @@ EFFECTS: dict[str, tuple[Any, Any, dict[str, Any], bool]] = {
 class TestEverySetting:
     def test_is_listed(self) -> None:
         elsewhere = {"storage", "recompute"}  # TestStorage
-        elsewhere |= {"embedding_start", "degree_column"}  # test_spectral, test_degree_column
-        elsewhere |= {"relation_maps"}  # test_relation_energy
+        elsewhere |= {"embedding_start", "degree_column", "half_life", "relation_maps"}  # files of their own
         known = {f.name for f in dataclasses.fields(EncoderSettings)} - elsewhere
         assert set(EFFECTS) == set(SMALL) == known
 

@@ -14,7 +14,7 @@ from contracts import planted_graph
 from yinyan.metrics.ranking import full_ranking
 from yinyan.model.decoder import build_decoder
 from yinyan.model.scoring import Model, score_pairs
-from yinyan.peers.contract import Outcome, best_of, blocks_of, products
+from yinyan.peers.contract import Outcome, products, searches
 from yinyan.peers.factorisation import Table
 from yinyan.peers.full_ranking import held_out_links, is_ranking_metric, ranked
 from yinyan.settings import DecoderSettings
@@ -63,11 +63,12 @@ def test_every_way_is_the_definition(graph, part) -> None:  # type: ignore[no-un
         return score_pairs(model, y, None, torch.from_numpy(pairs))  # type: ignore[arg-type]
 
     expected = by_definition(split, ROWS @ ROWS.T, part, 10)
-    by_blocks = Outcome(by_model, block=blocks_of(model, y), best=best_of(model, y))
-    for outcome in (Outcome(score), Outcome(score, block=block), by_blocks):
+    best, ranks = searches(model, y)
+    by_search = Outcome(by_model, best=best, ranks=ranks)
+    for outcome in (Outcome(score), Outcome(score, block=block), by_search):
         found = ranked(outcome, split, part, ks=(10,), whole=True)
         assert {name: found.means[name] for name in expected} == pytest.approx(expected)
-    found = ranked(by_blocks, split, part, ks=(10,))
+    found = ranked(by_search, split, part, ks=(10,))
     assert found.means["ndcg@10"] == pytest.approx(expected["ndcg@10"])
     assert "mrr" not in found.means, "a search for the best targets has no whole rankings"
 
@@ -89,27 +90,16 @@ def test_some_sources_are_drawn_by_the_seed_with_all_of_their_links(graph) -> No
     assert not np.array_equal(held_out_links(split, "valid"), everything)
 
 
-def test_blocks_of_a_model_are_its_scores() -> None:
-    for kind in ("dot", "hadamard"):
-        decoder = build_decoder(DecoderSettings(kind=kind, width=8), 8, directed=True)
-        model, y = Model(Table(torch.from_numpy(ROWS)), decoder).eval(), torch.from_numpy(ROWS)
-        block = blocks_of(model, y)
-        sources, targets = np.array([3, 70]), np.array([0, 5, 60])
-        pairs = np.stack(np.meshgrid(sources, targets, indexing="ij"), axis=-1).reshape(-1, 2)
-        expected = score_pairs(model, y, None, torch.from_numpy(pairs)).reshape(2, 3)  # type: ignore[arg-type]
-        assert block is not None
-        np.testing.assert_allclose(block(sources, targets), expected, rtol=1e-4, atol=1e-5)
-
-
 def test_ties_are_pessimistic_in_every_way() -> None:
     """One score for all pairs finds nothing, though a list of the best would hold some."""
     split = split_of(bipartite())
     same = np.ones((80, 2), dtype=np.float32)
     score, block = products(same)
     model = Model(Table(torch.from_numpy(same)), build_decoder(DecoderSettings(kind="dot"), 2, directed=False))
-    best = best_of(model, torch.from_numpy(same))
+    best, ranks = searches(model, torch.from_numpy(same))
     by_model = score_pairs(model, torch.from_numpy(same), None, torch.tensor([[0, 50]]))  # type: ignore[arg-type]
-    outcomes = (Outcome(score, block=block), Outcome(lambda pairs: np.full(len(pairs), by_model[0]), best=best))
+    by_best = Outcome(lambda pairs: np.full(len(pairs), by_model[0]), best=best)
+    outcomes = (Outcome(score, block=block), by_best, by_best._replace(best=None, ranks=ranks))
     for outcome in outcomes:
         assert ranked(outcome, split, ks=(5,)).means["recall@5"] == 0
 
@@ -118,7 +108,7 @@ def test_counts_of_candidates_agree() -> None:
     split = split_of(bipartite())
     score, block = products(ROWS)
     model = Model(Table(torch.from_numpy(ROWS)), build_decoder(DecoderSettings(kind="dot"), 8, directed=False))
-    best = best_of(model, torch.from_numpy(ROWS))
+    best, _ = searches(model, torch.from_numpy(ROWS))
     by_block, by_best = ranked(Outcome(score, block=block), split), ranked(Outcome(score, best=best), split)
     assert np.array_equal(by_block.num_candidates, by_best.num_candidates)
     assert np.array_equal(by_block.sources, by_best.sources)
@@ -137,7 +127,7 @@ def test_a_model_that_looks_at_the_graph_has_no_search() -> None:
 
     decoder = build_decoder(DecoderSettings(kind="dot"), 8, directed=False)
     looking = Looking(Table(torch.from_numpy(ROWS)), decoder)
-    assert best_of(looking, torch.from_numpy(ROWS)) is None and blocks_of(looking, torch.from_numpy(ROWS)) is None
+    assert searches(looking, torch.from_numpy(ROWS)) == (None, None)
 
 
 def test_candidates_alone_may_be_scored() -> None:

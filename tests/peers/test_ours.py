@@ -10,7 +10,7 @@ from yinyan.evaluation import make_split
 from yinyan.model.fitted import Fitted
 from yinyan.peers import Task, contract, method
 from yinyan.predictor import LinkPredictor
-from yinyan.retrieval import reranking
+from yinyan.retrieval import ranks, reranking
 from yinyan.sampling import draw_pairs
 from yinyan.training.fit import fit_model
 
@@ -103,21 +103,27 @@ class TestOneTrainingForTwoProtocols:
 
 def test_targets_are_ranked_as_users_see_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """The shortlist by the decoder's score first, in the reranked order; then the others."""
-    monkeypatch.setattr(contract, "SHORTLIST", 10)
+    monkeypatch.setattr(ranks, "SHORTLIST", 10)
     monkeypatch.setattr(reranking, "SHORTLIST", 10)
     split = split_of(communities())
     settings = small(encoder={"num_negatives": 2, "expected_negatives": False, "sketch_size": 0})
     outcome = method("yinyan-as-suggested")(Task(split, 0, settings, "cpu"))
     model = LinkPredictor(**settings, seed=0, device="cpu").fit(split.graph, split=split)  # type: ignore[arg-type]
-    assert model.fitted_.reranking is not None and outcome.best is None and outcome.block is not None
-    everyone = np.arange(split.graph.num_nodes)
-    scores = outcome.block(everyone, everyone)
+    assert model.fitted_.reranking is not None and outcome.best is None and outcome.ranks is not None
     known = split.graph.find_edges(np.concatenate([split.train_targets, split.valid_targets]))
-    for source in everyone.tolist():
+    own = model.fitted_.model.decoder
+    for source in range(split.graph.num_nodes):
         linked = split.graph.with_edges(known).neighbours(source)
-        new = np.setdiff1d(everyone, [*linked, source])
-        best = new[np.argsort(-scores[source, new], kind="stable")[:2]]
-        shown = model.recommend(split.graph.ids.take([source]), k=2).targets
-        assert split.graph.ids.take(best) == list(shown)
-        plain = np.sort(scores[source])
-        assert np.isfinite(plain).all()
+        new = np.setdiff1d(np.arange(split.graph.num_nodes), [*linked, source])
+        shown = model.graph_.rows_of(model.recommend(model.graph_.ids[source], k=2).targets).tolist()
+        y = model.fitted_.embeddings
+        plain = own(y[[source]].expand(new.size, -1), y[new]).detach().numpy()
+        listed = new[np.argsort(-plain, kind="stable")[:10]]
+        behind = new[np.argsort(-plain, kind="stable")[10:]]
+        barred = [linked]
+        for rank, row in enumerate(shown, start=1):
+            assert outcome.ranks(np.array([source]), [np.array([row])], barred, None)[0].tolist() == [rank]
+        each = [int(outcome.ranks(np.array([source]), [np.array([row])], barred, None)[0][0]) for row in new.tolist()]
+        places = dict(zip(new.tolist(), each, strict=True))
+        assert {places[row] for row in listed.tolist()} == set(range(1, 11)), "no ties here"
+        assert [places[row] for row in behind.tolist()] == list(range(11, new.size + 1))

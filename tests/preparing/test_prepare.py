@@ -12,13 +12,13 @@ import pytest
 
 from preparing_tables import SMALL, assert_same_graph, edge_table, node_table, write_files
 from yinyan import Graph, LinkPredictor, audit, prepare, read_prepared
-from yinyan.preparing.reading import read_manifest
+from yinyan.distributed.prepared import read_manifest
 from yinyan.preparing.stages import Prepared
 
 
 def check_folder(prepared: Prepared, folder: Path) -> None:
     """What the contract of a prepared folder says of its files."""
-    facts = read_manifest(folder)
+    facts = read_manifest(folder).content
     assert facts["starts"][0] == 0 and facts["starts"][-1] == facts["nodes"] == prepared.nodes
     numbers, roles, met = [], [], []
     for part, (first, last) in enumerate(zip(facts["starts"][:-1], facts["starts"][1:], strict=True)):
@@ -94,7 +94,7 @@ def test_features_come_with_the_nodes(tmp_path: Path, ending: str) -> None:
     found, _ = read_prepared(tmp_path / "out")
     wanted = Graph.from_table(table, nodes=nodes)
     assert_same_graph(found, wanted)
-    assert len(read_manifest(tmp_path / "out")["features"]["columns"]) == found.features.shape[1]
+    assert len(read_manifest(tmp_path / "out").content["features"]["columns"]) == found.features.shape[1]
     assert found.feature_encoder is not None and wanted.feature_encoder is not None
     assert [p.name for p in found.feature_encoder.plans] == [p.name for p in wanted.feature_encoder.plans]
 
@@ -120,7 +120,7 @@ def test_integer_ids_stay_integers(tmp_path: Path) -> None:
     table = pa.table({"u": rng.integers(-(2**62), 2**62, 50)[rng.integers(0, 50, 900)], "v": rng.integers(0, 50, 900)})
     prepare(write_files(table, tmp_path / "edges", 2), tmp_path / "out", parts=2, partition="hash")
     assert_same_graph(read_prepared(tmp_path / "out")[0], Graph.from_table(table))
-    assert read_manifest(tmp_path / "out")["ids"] == "int64"
+    assert read_manifest(tmp_path / "out").content["ids"] == "int64"
     prepare(tmp_path / "edges", tmp_path / "text", parts=2, id_type="text")
     assert_same_graph(read_prepared(tmp_path / "text")[0], Graph.from_table(table, id_type="text"))
 

@@ -17,8 +17,8 @@ import pytest
 
 from preparing_tables import SMALL, assert_same_graph, edge_table, node_table, write_files
 from yinyan import Graph, InputError, StoreError, prepare, read_prepared
+from yinyan.distributed.prepared import read_manifest
 from yinyan.preparing import tasks
-from yinyan.preparing.reading import read_manifest
 
 STAGES = (
     *("read-edges", "read-nodes", "number", "fit-features", "send-edges", "merge-edges", "split", "audit", "partition"),
@@ -86,7 +86,7 @@ def test_a_run_that_is_killed_in_every_stage_goes_on(
     said: list[str] = []
     run(tables, out, tell=said.append)
     assert met == set(STAGES) and sum("done before" in line for line in said) == len(STAGES) - 1
-    assert read_manifest(out)["files"] == read_manifest(straight)["files"]  # every checksum
+    assert read_manifest(out).content["files"] == read_manifest(straight).content["files"]  # every checksum
     assert sorted(entry.name for entry in out.iterdir()) == ["edges", "features.json", "manifest.json", "nodes"]
     run(tables, out, tell=said.append)
     assert "is prepared already" in said[-1]
@@ -105,7 +105,7 @@ def test_a_process_that_is_killed_leaves_nothing_in_the_way(
     done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": source}, check=False)
     assert done.returncode == -signal.SIGKILL
     run(tables, tmp_path / "out")
-    assert read_manifest(tmp_path / "out")["files"] == read_manifest(straight)["files"]
+    assert read_manifest(tmp_path / "out").content["files"] == read_manifest(straight).content["files"]
 
 
 def test_a_full_disk_is_said_and_a_later_run_goes_on(tables: tuple[Path, Path], straight: Path, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_full_disk_is_said_and_a_later_run_goes_on(tables: tuple[Path, Path], 
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, before)
     run(tables, tmp_path / "out")
-    assert read_manifest(tmp_path / "out")["files"] == read_manifest(straight)["files"]
+    assert read_manifest(tmp_path / "out").content["files"] == read_manifest(straight).content["files"]
 
 
 def test_other_options_do_not_continue_a_run(
@@ -132,11 +132,11 @@ def test_other_options_do_not_continue_a_run(
     with pytest.raises(StoreError, match=r"unfinished preparation of other files or with other options.*--restart"):
         run(tables, tmp_path / "out")
     run(tables, tmp_path / "out", restart=True)
-    assert read_manifest(tmp_path / "out")["files"] == read_manifest(straight)["files"]
+    assert read_manifest(tmp_path / "out").content["files"] == read_manifest(straight).content["files"]
     with pytest.raises(StoreError, match=r"prepared from other files or with other options"):
         run(tables, tmp_path / "out", seed=1)
     run(tables, tmp_path / "out", seed=1, restart=True)
-    assert read_manifest(tmp_path / "out")["seed"] == 1
+    assert read_manifest(tmp_path / "out").content["seed"] == 1
 
 
 def test_a_folder_of_somebody_else_is_left_alone(tables: tuple[Path, Path], tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_missing_and_damaged_files_are_named(copied: Path) -> None:
     data = bytearray(path.read_bytes())
     data[100] ^= 255
     path.write_bytes(data)
-    with pytest.raises(StoreError, match=r"part-00000.parquet' is damaged: its checksum"):
+    with pytest.raises(StoreError, match=r"part-00000.parquet' is damaged"):
         read_prepared(copied, verify=True)
     path.write_bytes(data[: len(data) // 2])
     with pytest.raises(StoreError, match=r"part-00000.parquet' is damaged"):
@@ -192,7 +192,7 @@ def test_ray_gives_the_same_files(tables: tuple[Path, Path], straight: Path, tmp
     ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
     try:
         run(tables, tmp_path / "out", engine="ray")
-        assert read_manifest(tmp_path / "out")["files"] == read_manifest(straight)["files"]
+        assert read_manifest(tmp_path / "out").content["files"] == read_manifest(straight).content["files"]
         (tmp_path / "bad.csv").write_text("source,target\na,b\nNULL,c\n")
         with pytest.raises(InputError, match=r"bad.csv, column 'source': the id in row 2"):
             prepare(tmp_path / "bad.csv", tmp_path / "no", parts=1, engine="ray")

@@ -86,7 +86,8 @@ def test_memory_bounds_the_blocks_and_changes_nothing(kind: str) -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 def test_many_equal_scores(kind: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """More ties than any buffer holds: the lowest rows come first, wherever blocks end and whoever is asked along."""
-    monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+    if not compiled:
+        monkeypatch.setenv("YINYAN_NATIVE", "0")
     decoder = build_decoder(DecoderSettings(kind=kind, width=8), 6, directed=False).requires_grad_(False)  # type: ignore[arg-type]
     y = torch.randn(6, generator=torch.Generator().manual_seed(4)).expand(5000, 6).contiguous()
     search = ExactSearch(decoder, memory=4 * 333)
@@ -116,7 +117,8 @@ class TestDotsTogether:
     @pytest.mark.parametrize("k", [1, 40])
     @pytest.mark.parametrize("compiled", [True, False])
     def test_equal_brute_force(self, k: int, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+        if not compiled:
+            monkeypatch.setenv("YINYAN_NATIVE", "0")
         scores = self.decoder.of_block(self.y[self.sources], self.y)
         found = ExactSearch(self.decoder).top_k(Snapshot.of(self.y), self.sources, k, lambda row: np.array([0, 7, row]))
         for place, source in enumerate(self.sources.tolist()):
@@ -127,7 +129,8 @@ class TestDotsTogether:
 
     @pytest.mark.parametrize("compiled", [True, False])
     def test_changed_rows_and_a_pool(self, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+        if not compiled:
+            monkeypatch.setenv("YINYAN_NATIVE", "0")
         rows = Snapshot.of(self.y).updated([5, 9000], torch.full((2, 8), 9.0)).without([11])
         pool = np.arange(0, 9001, 5)
         search, some = ExactSearch(self.decoder), self.sources[self.sources != 11][:20]
@@ -143,7 +146,8 @@ class TestDotsTogether:
 
     @pytest.mark.parametrize("compiled", [True, False])
     def test_a_score_that_is_no_number_is_refused(self, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("YINYAN_NATIVE", "1" if compiled else "0")
+        if not compiled:
+            monkeypatch.setenv("YINYAN_NATIVE", "0")
         y = self.y.clone()
         y[5000] = torch.nan
         with pytest.raises(InputError, match="the score of row 5,000 is not a number"):

@@ -31,6 +31,11 @@ def test_the_client_answers_as_the_predictor_does(mixed: Path) -> None:
         assert found.to_pandas()["probability"].tolist() == found[:4].probabilities.tolist() + (
             found[4:].probabilities.tolist()
         )
+        rules = yinyan.Rules(allow={"007": []}, deny={7: [110, "7"]}, once="target")
+        ruled, wished = (who.recommend([7, "007", "7"], 3, rules=rules) for who in (client, predictor))
+        assert (ruled.sources, ruled.targets) == (wished.sources, wished.targets) and "007" not in ruled.sources
+        with pytest.raises(InputError, match="'once' holds within one request"):
+            client.recommend([7] * 101, rules=rules)
         assert client.recommend("007", 2, among=[110, 111], exclude_known=False).targets == (
             predictor.recommend("007", 2, among=[110, 111], exclude_known=False).targets
         )

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from serving_tools import access_lines, served
-from yinyan import LinkPredictor
+from yinyan import LinkPredictor, Rules
 from yinyan.reporting.content import model_content
 from yinyan.service.keys import add_key
 from yinyan.service.options import Limits
@@ -61,6 +61,25 @@ def test_scores_are_the_predictors(shared: httpx.Client, predictor: LinkPredicto
     chances = [s["probability"] for s in default["scores"]]
     np.testing.assert_allclose(chances, predictor.predict_proba(pairs), rtol=1e-5)
     assert (found["base_rate"], default["base_rate"]) == (0.1, predictor.base_rate_)
+
+
+def test_rules_are_the_predictors(shared: httpx.Client, predictor: LinkPredictor) -> None:
+    lists = {"allow": {"n00": ["n20", "n21", "n22", "n23"]}, "deny": {"n25": ["n01", "n02"], "n00": ["n21"]}}
+    for once in (None, "target", "node"):
+        sent = {name: [{"source": s, "targets": t} for s, t in found.items()] for name, found in lists.items()}
+        body = {"nodes": ["n00", "n25", "n26"], "k": 3, "rules": {**sent, "once": once}}
+        results = shared.post("/v1/recommend", json=body).json()["results"]
+        wanted = predictor.recommend(["n00", "n25", "n26"], 3, rules=Rules(**lists, once=once))
+        found = [(r["node"], p["target"]) for r in results for p in r["recommendations"]]
+        assert found == [(row.source, row.target) for row in wanted] and found
+    none = {"nodes": ["n00"], "rules": {"allow": [{"source": "n00", "targets": []}]}}
+    assert shared.post("/v1/recommend", json=none).json()["results"][0]["recommendations"] == []
+    wrong = {"nodes": ["n00"], "rules": {"once": "source"}}
+    assert is_problem(shared.post("/v1/recommend", json=wrong), 422, "once")
+    many = {"nodes": ["n00"], "rules": {"deny": [{"source": "n00", "targets": ["n01"] * 10_001}]}}
+    assert is_problem(shared.post("/v1/recommend", json=many), 413, "nodes in the rule 'deny'")
+    stranger = {"nodes": ["n00"], "rules": {"deny": [{"source": "n00", "targets": ["nobody"]}]}}
+    assert is_problem(shared.post("/v1/recommend", json=stranger), 404, "nobody")
 
 
 @pytest.mark.parametrize("k", [1, 7, 100])

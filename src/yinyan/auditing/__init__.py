@@ -9,12 +9,14 @@ from yinyan.auditing.link_checks import LINK_CHECKS
 from yinyan.auditing.material import material_of
 from yinyan.auditing.negative_checks import NEGATIVE_CHECKS
 from yinyan.auditing.scorer_checks import AnyScorer, check_scorer, trial_of
-from yinyan.errors import LeakError
+from yinyan.auditing.time_checks import check_steps, messages_come_before
+from yinyan.errors import InputError, LeakError
 from yinyan.graph import Graph
+from yinyan.settings import Settings
 from yinyan.splits import Parts, Split
 from yinyan.text import counted
 
-__all__ = ["Audit", "Finding", "audit", "audit_scorer"]
+__all__ = ["Audit", "Finding", "audit", "audit_scorer", "audit_steps"]
 
 
 def audit(split: Split | Parts, *, graph: Graph | None = None, raises: bool = True) -> Audit:
@@ -48,7 +50,7 @@ def audit(split: Split | Parts, *, graph: Graph | None = None, raises: bool = Tr
     ()
     """
     material, log = material_of(split, graph), Log()
-    for check in (*LINK_CHECKS, *NEGATIVE_CHECKS):
+    for check in (*LINK_CHECKS, messages_come_before, *NEGATIVE_CHECKS):
         check(material, log)
     found = log.finish()
     meant = isinstance(split, Split) and bool(split.leaks)
@@ -108,6 +110,53 @@ def audit_scorer(score: AnyScorer, pairs: ArrayLike, labels: ArrayLike, *, raise
     found = log.finish()
     if raises:
         _refuse_leaks("scorer", found)
+    return found
+
+
+def audit_steps(split: Split, settings: Settings | None = None, *, seed: int = 0, raises: bool = True) -> Audit:
+    """Look for messages from the future in the steps of a training.
+
+    The steps of one epoch are made as training makes them, without computing anything. In each, the latest message that
+    is not hidden needs to be earlier than every link that the step predicts. `audit` looks at the split itself.
+
+    Parameters
+    ----------
+    split
+        A split of a graph with times, such as `temporal_split`.
+    settings
+        Settings of the training; those chosen for the graph unless given. The future comes in with
+        `training.message_times` = 'all'.
+    seed
+        Seed of the batches.
+    raises
+        Whether a leak is an error.
+
+    Returns
+    -------
+    Audit
+        What was checked, and what was found.
+
+    Raises
+    ------
+    LeakError
+        If a step sees a message as late as one of its links, unless `raises` is False.
+    InputError
+        If `split` is no split of a graph with times.
+
+    Examples
+    --------
+    >>> from yinyan import Graph, audit_steps, temporal_split
+    >>> dated = Graph.from_arrays(graph.edges, times=range(graph.num_edges))
+    >>> audit_steps(temporal_split(dated, seed=0)).leaks
+    ()
+    """
+    if not isinstance(split, Split):
+        raise InputError(f"an audit of steps needs a Split (got {type(split).__name__}): see yinyan.temporal_split")
+    log = Log()
+    check_steps(split, settings, seed, log)
+    found = log.finish()
+    if raises:
+        _refuse_leaks("training", found)
     return found
 
 

@@ -152,7 +152,7 @@ def material_of(split: Split | Parts, graph: Graph | None) -> Material:
         negatives = {"valid": split.valid_negatives, "test": split.test_negatives}
         edges = split.graph.edges
         messages = {"valid": edges[split.valid_messages], "test": edges[split.test_messages]}
-        known, temporal = edges[split.known_in_training], split.protocol.startswith("temporal")
+        known, temporal = edges[split.known_in_training], split.is_by_time
         return _checked(Material(split.graph, split.graph.num_nodes, targets, negatives, messages, known, temporal))
     if not isinstance(split, Parts):
         raise InputError(f"an audit needs a Split or Parts (got {type(split).__name__}): see yinyan.splits")

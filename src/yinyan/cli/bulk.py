@@ -25,10 +25,13 @@ from yinyan.graph.tables import TableSource, open_table, write_parquet
 from yinyan.predictor import LinkPredictor
 from yinyan.results import Id
 from yinyan.retrieval.index import Index
+from yinyan.retrieval.rules import Rules
+from yinyan.retrieval.sharded_index import ShardedIndex
 from yinyan.text import counted
 from yinyan.training.fingerprints import graph_fingerprint
 
 __all__ = [
+    "bulk_rules",
     "candidates",
     "check_parts_folder",
     "check_rows_file",
@@ -56,6 +59,18 @@ def candidates(
     opened = open_table(path, header=header)
     rows = _known_rows(graph, opened, [opened.names[0]], skip_unknown=skip_unknown, tell=tell)
     return graph.ids.take(rows[:, 0])
+
+
+def bulk_rules(graph: Graph, allow: Path | None, deny: Path | None, once: str | None) -> Rules:
+    """Rules from tables of source and target, by id or label."""
+
+    def lists(path: Path | None) -> list[tuple[Id, Id]] | None:
+        if path is None:
+            return None
+        rows = pairs_of(graph, path, None, None)
+        return list(zip(graph.ids.take(rows[:, 0]), graph.ids.take(rows[:, 1]), strict=True))
+
+    return Rules(lists(allow), lists(deny), once)  # type: ignore[arg-type]  # a wrong word is refused
 
 
 def pairs_of(
@@ -197,12 +212,8 @@ def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Inde
     ids = model.graph_.ids  # part of the answer, though no embedding depends on them
     for start in range(0, len(ids), _BLOCK):
         digest.update(repr(ids.take(range(start, min(start + _BLOCK, len(ids))))).encode())
-    by = (
-        None
-        if index is None
-        else {name: index.metadata.to_dict()[name] for name in ("kind", "effort", "cells", "seed")}
-    )
-    facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": block, "by": by}
+    facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": block}
+    facts |= {"by": None if index is None else _kind_of(index)}
     mark = json.dumps({**facts, "where": where, "attributes": _attributes_digest(model.graph_)})
     label = folder / _MARK
     try:
@@ -212,6 +223,17 @@ def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Inde
     except OSError as error:
         raise write_error(folder, error) from error
     write_text(label, mark)
+
+
+def _kind_of(index: Index) -> dict[str, object]:
+    """What parts that an index answered have in common.
+
+    Lists of shards are made anew after an interruption: then another effort may be chosen, by its time, and it keeps
+    the same recall.
+    """
+    names = ("kind", "promised_recall") if isinstance(index, ShardedIndex) else ("kind", "effort")
+    facts = index.metadata.to_dict()
+    return {name: facts[name] for name in (*names, "cells", "seed")}
 
 
 def _attributes_digest(graph: Graph) -> str | None:

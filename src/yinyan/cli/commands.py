@@ -52,6 +52,9 @@ def fit(
     keep_best: Annotated[
         bool, typer.Option("--keep-best", help="Ctrl-C ends the training and saves the best model so far")
     ] = False,
+    as_of: Annotated[
+        str | None, typer.Option("--as-of", help="date or number: nothing later is used (default: all edges)")
+    ] = None,
     finish: Annotated[
         bool, typer.Option("--finish", help="with --resume: save the best model of a stopped run, train no more")
     ] = False,
@@ -64,8 +67,14 @@ def fit(
     if finish and not run.resume:
         raise InputError("--finish saves what a stopped run has reached: add --resume")
     if processes.asked_for(edges):
-        refused = {"--keep-best": keep_best, "--finish": finish, "an option for tables": table != TableOptions()}
-        refused |= {"--relation": relation is not None, "--predict": predict is not None}
+        refused = {
+            "--keep-best": keep_best,
+            "--as-of": as_of is not None,
+            "--finish": finish,
+            "--relation": relation is not None,
+            "--predict": predict is not None,
+            "an option for tables": table != TableOptions(),
+        }
         processes.fit_folder(edges, out, calibration, run, unsupported=refused)
         return
     common.check_outputs(out, run.report)
@@ -79,6 +88,9 @@ def fit(
         relations.print_fit(model, out, as_json=run.as_json)
         return
     graph = common.read_graph(edges, table, progress)
+    if as_of is not None:
+        graph = graph.as_of(as_of)
+        progress.note(common.aligned(graph.notes[-1]))
     common.run_fit(model, graph, out, progress, resume=run.resume, keep_best=keep_best, finish=finish)
     if run.report:
         from yinyan.reporting.report import fit_report
@@ -93,35 +105,69 @@ def fit(
 def evaluate(
     edges: flags.Edges,
     *,
-    protocol: Annotated[str, typer.Option(help="clean or temporal; +val: test with validation edges")] = "clean",
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="clean, temporal, each with +val (default: temporal if edges have times)"),
+    ] = None,
     negatives: Annotated[
         str | None,
         typer.Option(help="hard: up to 500 hard negatives per link (default: uniform ones)"),
     ] = None,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
-    peers: Annotated[str, typer.Option(help="methods to compare with (yinyan methods)")] = "cn,aa,ra",
+    peers: Annotated[
+        str | None,
+        typer.Option(help="methods to compare with (default: cn,aa,ra; --rolling: with time)"),
+    ] = None,
+    rolling: Annotated[
+        str | None,
+        typer.Option(help="train until t, predict the next day, week, month, year or number", metavar="PERIOD"),
+    ] = None,
+    windows: Annotated[int, typer.Option(help="number of windows with --rolling, the last ones", min=1)] = 5,
+    full_ranking: Annotated[bool, typer.Option("--full-ranking", help="rank test links among all nodes too")] = False,
+    ranked: Annotated[int | None, typer.Option(help="sources in the full ranking (default: all)", min=1)] = None,
+    engine: Annotated[str, typer.Option(help="where it takes place: local or ray")] = "local",
+    shards: flags.Shards = None,
     relation: flags.RelationColumn = None,
     predict: flags.Predict = None,
     run: Run,
     table: TableOptions,
 ) -> None:
     """Measure a model on held-out edges, next to other methods."""
-    from yinyan.evaluation import protocol_with
+    from yinyan.cli.searching import check_ranking
 
+    if rolling is not None:
+        from yinyan.cli.rolling import evaluate_windows
+
+        refused = {"--protocol": protocol, "--negatives": negatives, "--report": run.report, "--resume": run.resume}
+        refused |= {"--seeds": seeds > 1, "--full-ranking": full_ranking, "--engine": engine != "local"}
+        evaluate_windows(edges, rolling, windows, peers, run, table, refused)
+        return
+    from yinyan.evaluation import PROTOCOLS, WholeRanking, default_protocol, protocol_in_words, protocol_with
+
+    check_ranking(engine, shards, ranked, full_ranking=full_ranking)
+    whole = WholeRanking(full_ranking, ranked, engine, shards)
     common.check_outputs(None, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)
-    beside, protocol = common.names(peers), protocol_with(protocol, negatives)
+    beside, protocol = (
+        common.names("cn,aa,ra" if peers is None else peers),
+        None if protocol is None else protocol_with(protocol, negatives),
+    )
     if relation is not None or predict:
-        if run.report or run.resume:
-            raise InputError("--report and --resume are for graphs without relations: leave them out")
+        if run.report or run.resume or full_ranking or rolling is not None:
+            raise InputError(
+                "--report, --resume, --full-ranking and --rolling are for graphs without relations: leave them out"
+            )
         typed = relations.read_typed(edges, table, relation, progress)
         seen = tuple(range(run.seed, run.seed + seeds))
         found = relations.run_evaluation(model, typed, predict, edges.stem, protocol, seen, beside, progress)
         common.print_json(found.to_dict()) if run.as_json else typer.echo(str(found))
         return
     graph = common.read_graph(edges, table, progress)
-    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume)
+    protocol = protocol or protocol_with(default_protocol(graph), negatives)
+    if graph.times is not None and protocol in PROTOCOLS:
+        progress.note(common.aligned(protocol_in_words(protocol, graph)))
+    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume, whole=whole)
     evaluation = common.run_evaluation(model, graph, plan, progress)
     if run.report:
         from yinyan.reporting.report import evaluation_report
@@ -149,6 +195,9 @@ def recommend(
     no_header: Annotated[bool, typer.Option("--no-header", help="first line of --among is data")] = False,
     skip_unknown: flags.SkipUnknown = False,
     where: flags.Where = None,
+    allow: flags.Allow = None,
+    deny: flags.Deny = None,
+    once: flags.Once = None,
     labels: flags.Labels = None,
     no_labels: flags.NoLabels = False,
     by_index: flags.ByIndex = False,
@@ -163,10 +212,10 @@ def recommend(
 ) -> None:
     """Recommend the best new links of nodes.
 
-    With --engine ray, actors of a Ray cluster each hold a part of the embeddings and search it exactly.
+    With --engine ray, actors of a Ray cluster each hold a part of the embeddings and search it, exactly or by an index.
     """
     from yinyan.cli import searching
-    from yinyan.cli.bulk import candidates, check_parts_folder, check_rows_file, is_parts_folder
+    from yinyan.cli.bulk import bulk_rules, candidates, check_parts_folder, check_rows_file, is_parts_folder
     from yinyan.retrieval.choice import described
     from yinyan.retrieval.conditions import check_condition
 
@@ -177,7 +226,10 @@ def recommend(
         raise InputError("--all makes many rows: name a file for them with --out links.parquet")
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
-    searching.check_engine(engine, shards, by_index=by_index, everything=everything)
+    ruled = (allow, deny, once) != (None, None, None)
+    if ruled and (engine == "ray" or (everything and out is not None and is_parts_folder(out))):
+        raise InputError("--allow, --deny and --once need --engine local and a file for --out: leave them out")
+    searching.check_engine(engine, shards, everything=everything)
     if everything and out is not None and is_parts_folder(out):
         check_parts_folder(out)
     else:
@@ -194,23 +246,26 @@ def recommend(
     graph, progress = predictor.graph_, show_progress(quiet=quiet)
     if where is not None:
         check_condition(graph, where)
-    if engine == "ray" and out is not None:
-        with predictor.sharded(model, shards=shards, threads=threads or 1):
-            common.recommend_all(predictor, out, k, progress, as_json=as_json, where=where, at_once=2)
-        return
+    rules = bulk_rules(graph, allow, deny, once) if ruled else None
     count = graph.num_nodes if everything else len(nodes or ())
-    narrowed = exact or ((among is not None or where is not None) and not everything and not by_index)
-    built = searching.chosen_index(predictor, model, count, k, progress, by_index=by_index, exact=narrowed)
-    if everything and out is not None:
-        common.recommend_all(predictor, out, k, progress, as_json=as_json, index=built, where=where)
-        return
+    narrowed = exact or ((ruled or among is not None or where is not None) and not everything and not by_index)
+    with searching.place(predictor, model, engine, shards, threads):
+        built = searching.chosen_index(
+            predictor, model, count, k, progress, by_index=by_index, exact=narrowed, engine=engine
+        )
+        if everything and out is not None and not ruled:
+            at_once = 1 if engine == "local" else 2
+            common.recommend_all(
+                predictor, out, k, progress, as_json=as_json, index=built, where=where, at_once=at_once
+            )
+            return
     pool = None if among is None else candidates(
         graph, among, header=not no_header, skip_unknown=skip_unknown, tell=progress.note
     )  # fmt: skip
-    asked = [graph.parse(text) for text in nodes or ()]
-    found = predictor.recommend(asked, k, among=pool, where=where, index=built, search="exact")
-    common.show_links(found, out, as_json=as_json, empty=common.none_found(where))
-    progress.note(described(built, k, narrowed=among is not None or where is not None))
+    asked = list(graph.ids.take(range(graph.num_nodes))) if everything else [graph.parse(t) for t in nodes or ()]
+    found = predictor.recommend(asked, k, among=pool, where=where, rules=rules, index=built, search="exact")
+    common.show_links(found, out, as_json=as_json, empty=common.none_found(where, ruled=ruled))
+    progress.note(described(built, k, narrowed=ruled or among is not None or where is not None))
 
 
 @app.command()

@@ -28,7 +28,7 @@ from yinyan.threads import use_threads
 if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     import pyarrow as pa
 
-    from yinyan.evaluation import Evaluation, Ranking
+    from yinyan.evaluation import Evaluation, Ranking, WholeRanking
     from yinyan.graph import Graph
     from yinyan.model.fitted import Fitted
     from yinyan.predictor import LinkPredictor
@@ -74,6 +74,7 @@ class Plan:
     peers: tuple[str, ...]
     resume: bool
     ranking: Ranking | None = None
+    whole: WholeRanking | None = None
 
 
 def check_outputs(model: Path | None, report: Path | None) -> None:
@@ -199,6 +200,7 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
         plan.protocol,
         plan.peers,
         repr(plan.ranking),
+        None if plan.whole is None else (plan.whole.wanted, plan.whole.sources),  # wherever they are ranked
         repr(model.get_params(deep=False) | {"seed": None, "threads": None}),
     )
     digest = hashlib.blake2b(repr(marks).encode(), digest_size=8).hexdigest()
@@ -231,6 +233,7 @@ def run_evaluation(model: LinkPredictor, graph: Graph, plan: Plan, progress: Pro
                     model=model,
                     hooks=hooks,
                     ranking=plan.ranking,
+                    whole=plan.whole,
                 )
             finally:
                 progress.finish()
@@ -343,8 +346,10 @@ def facts(fitted: Fitted) -> dict[str, Any]:
     }
 
 
-def none_found(where: str | None) -> str:
+def none_found(where: str | None, *, ruled: bool = False) -> str:
     """Why there are no links to recommend."""
+    if ruled:
+        return "no links to recommend: the rules leave no candidate, or all that they leave are neighbours already"
     if where is not None:
         return "no links to recommend: no candidate meets the condition, or all that do are neighbours already"
     return "no links to recommend: every candidate is a neighbour already"

@@ -48,9 +48,7 @@ def examine() -> dict[str, Any]:
         "packages": {name: _version(name) for name in core},
         "extras": {extra: _version_of_all(packages) for extra, packages in extras.items()},
         "extra_packages": extras,
-        "kernels": "compiled for this processor"
-        if graph_kernels.library()
-        else f"torch's own ({graph_kernels.why_not()})",
+        "kernels": graph_kernels.origin(),
         "kernel_cache": cache,
         "kernel": "correct" if np.array_equal(product.numpy(), expected) else "WRONG: reinstall torch",
     }

@@ -17,8 +17,10 @@ from yinyan.graph.table_options import Switch, TableOptions
 from yinyan.settings import GROUPS, RENAMED, parse_overrides, type_hints
 
 __all__ = [
+    "Allow",
     "AsJson",
     "ByIndex",
+    "Deny",
     "Device",
     "Edges",
     "Engine",
@@ -27,6 +29,7 @@ __all__ = [
     "Log",
     "Model",
     "NoLabels",
+    "Once",
     "Predict",
     "Quiet",
     "RelationColumn",
@@ -53,6 +56,12 @@ Edges = Annotated[
 Log = Annotated[
     str | None,
     typer.Option(help="change log: file or postgresql:// URL (default: MODEL.changes.sqlite)", metavar="FILE|URL"),
+]
+Allow = Annotated[Path | None, typer.Option(help="table of source and target: only candidates of these sources")]
+Deny = Annotated[Path | None, typer.Option(help="table of source and target: pairs that are not recommended")]
+Once = Annotated[
+    str | None,
+    typer.Option(help="target: recommend nobody twice; node: nobody in two links"),
 ]
 Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_default=False)]
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]

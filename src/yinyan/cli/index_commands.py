@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -76,17 +75,17 @@ def best_links(
     from yinyan.retrieval.conditions import check_condition
 
     searching.check_flags(by_index=by_index, exact=exact)
-    searching.check_engine(engine, shards, by_index=by_index, everything=True)
+    searching.check_engine(engine, shards, everything=True)
     check_rows_file(out)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     progress = show_progress(quiet=quiet)
     if where is not None:
         check_condition(predictor.graph_, where)
-    count, on_ray = predictor.graph_.num_nodes, engine == "ray"
-    exact = exact or on_ray
-    built = searching.chosen_index(predictor, model, count, FIRST, progress, by_index=by_index, exact=exact)
-    cluster = predictor.sharded(model, shards=shards, threads=threads or 1) if on_ray else nullcontext()
-    with cluster, common.task(progress, "nodes", count) as should_stop:
+    count, at = predictor.graph_.num_nodes, searching.place(predictor, model, engine, shards, threads)
+    with at, common.task(progress, "nodes", count) as should_stop:
+        built = searching.chosen_index(
+            predictor, model, count, FIRST, progress, by_index=by_index, exact=exact, engine=engine
+        )
         found = predictor.best_links(
             k,
             where=where,

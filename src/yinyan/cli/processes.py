@@ -47,11 +47,11 @@ def fit_folder(folder: Path, out: Path, calibration: str, run: Run, *, unsupport
         raise InputError(
             f"{given[0]} is for tables: leave it out for a prepared folder (a checkpoint is kept per epoch)"
         )
-    group = Group(run.device)
-    progress = show_progress(quiet=run.quiet or not group.is_first)
-    model = common.predictor(run, calibration)
     with ExitStack() as held:
+        group = Group(run.device)
         held.callback(group.leave)
+        progress = show_progress(quiet=run.quiet or not group.is_first)
+        model = common.predictor(run, calibration)
         job = _begun(group, folder, out, run, model, progress, held)
         try:
             fitted = _fitted(group, job, progress)

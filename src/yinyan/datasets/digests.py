@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from yinyan.errors import InputError
-from yinyan.files import write_text
+from yinyan.files import file_digest, write_text
 
-__all__ = ["check_digest", "file_digest", "record_digest"]
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+__all__ = ["check_digest", "record_digest"]
 
 
 def record_digest(path: Path, digest: str | None = None) -> None:

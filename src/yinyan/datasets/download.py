@@ -15,9 +15,9 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from yinyan import __version__
-from yinyan.datasets.digests import file_digest, record_digest
+from yinyan.datasets.digests import record_digest
 from yinyan.errors import YinYanError
-from yinyan.files import flush_to_disk, write_error, write_text
+from yinyan.files import file_digest, flush_to_disk, write_error, write_text
 from yinyan.progress import Progress, make_folder
 
 __all__ = ["MOST_BYTES", "DownloadError", "fetch"]

@@ -41,6 +41,7 @@ class Checkpoints:
 
     def save(self, model: Model, optimizer: Adam, state: TrainingState) -> None:
         """Write the state; the checkpoint before is removed."""
+        from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.state_dict_saver import save
 
         target = self._folder / _NAME.format(state.epoch)
@@ -52,7 +53,7 @@ class Checkpoints:
         error = None
         try:
             save(content, checkpoint_id=partial, no_dist=self._group.size == 1)
-        except Exception as wrong:  # dcp wraps errors of any process
+        except (Exception, CheckpointException) as wrong:  # of any process; the latter is no Exception
             error = StoreError(f"cannot write the checkpoint '{partial}': {_first_line(wrong)} (free some disk space)")
         self._group.raise_if_any(error)
         if self._group.is_first:
@@ -69,6 +70,7 @@ class Checkpoints:
 
     def load(self, model: Model, optimizer: Adam) -> TrainingState | None:
         """Put a run back where it stood; None where nothing was saved. Refuses the checkpoint of another run."""
+        from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.filesystem import FileSystemReader
         from torch.distributed.checkpoint.state_dict_loader import load
 
@@ -84,7 +86,7 @@ class Checkpoints:
                 if key.startswith(self._prefix):
                     tensors[key] = torch.empty(kind.size, dtype=kind.properties.dtype)  # type: ignore[union-attr]
             load(tensors, storage_reader=reader, no_dist=True)
-        except Exception as wrong:
+        except (Exception, CheckpointException) as wrong:
             error = StoreError(
                 f"cannot read the checkpoint '{self._folder / name}': {_first_line(wrong)} (start without --resume)"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,16 +42,27 @@ class RowExchange:
         others = self.num_own + torch.searchsorted(self.rows, rows)
         return torch.where((own >= 0) & (own < self.num_own), own, others)
 
-    def extended(self, rows: Tensor) -> Tensor:
-        """(own + needed, ...) this process's rows, and behind them those of the others."""
+    def started(self, rows: Tensor) -> Callable[[], Tensor]:
+        """Begin to exchange rows, which must not change meanwhile; the call waits, and returns all of them."""
+        if self.group.size == 1:
+            return lambda: rows
         whole: Tensor | None = getattr(rows, "whole", None)  # set by `buffer`
         if whole is None:
             whole = self._room(rows)
             whole[: self.num_own] = rows
-        if self.group.size > 1:
-            sent = rows.index_select(0, self.places_sent)
-            self.group.exchange(sent, self.sent, whole[self.num_own :], self.received)
-        return whole
+        found = whole
+        sent = rows.index_select(0, self.places_sent)
+        wait = self.group.exchange_started(sent, self.sent, found[self.num_own :], self.received)
+
+        def arrived() -> Tensor:
+            wait()
+            return found
+
+        return arrived
+
+    def extended(self, rows: Tensor) -> Tensor:
+        """(own + needed, ...) this process's rows, and behind them those of the others."""
+        return self.started(rows)()
 
     def fetched(self, rows: Tensor, size: int) -> Tensor:
         """The same, differentiable in the first `size` columns."""

@@ -20,7 +20,7 @@ from yinyan.distributed.model import refuse_unsupported, sharded_model, start_sh
 from yinyan.distributed.prepared import Manifest, read_manifest, read_part
 from yinyan.distributed.shard import Nodes, target_edges
 from yinyan.distributed.whole import whole_split
-from yinyan.errors import InputError
+from yinyan.errors import YinYanError
 from yinyan.graph import Graph
 from yinyan.model.calibration import Method
 from yinyan.model.fitted import EpochRecord, Fitted, empty_model, our_encoder
@@ -124,7 +124,7 @@ def _in_all(group: Group, read: Callable[[], _Found]) -> _Found:
     found, error = None, None
     try:
         found = read()
-    except InputError as wrong:
+    except YinYanError as wrong:
         error = wrong
     group.raise_if_any(error)
     return cast(_Found, found)

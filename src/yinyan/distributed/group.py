@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+
+# Its functions keep the group that exists when it is imported as a default argument, so that this group is never
+# destroyed. torch.distributed.checkpoint imports it, and one of gloo's threads that frees a tensor while the
+# interpreter ends aborts the process (signal 6). So it is imported while there is no group.
+import torch.distributed.nn.functional
 from torch import Tensor
 from torch.distributed.rendezvous import rendezvous
 
@@ -61,8 +66,9 @@ class Group:
         return self.rank == 0
 
     def leave(self) -> None:
-        """End the group."""
-        dist.destroy_process_group()
+        """End the group and its threads. To be called on every path: a thread that is left can abort the exit."""
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
     def summed(self, x: Tensor) -> Tensor:
         """The sum of all processes' x, with the same bits on all of them."""
@@ -84,11 +90,23 @@ class Group:
         """Send `counts[p]` rows of `sent` to each process p, and receive `out_counts[p]` rows of each into `out`."""
         if self.size == 1:
             return out.copy_(sent)
+        self.exchange_started(sent, counts, out, out_counts)()
+        return out
+
+    def exchange_started(
+        self, sent: Tensor, counts: Sequence[int], out: Tensor, out_counts: Sequence[int]
+    ) -> Callable[[], None]:
+        """The same of several processes in the background; the call waits for its end."""
         others = sent.shape[0] - counts[self.rank]
         self.bytes_sent += others * sent.element_size() * (sent.numel() // max(1, sent.shape[0]))
         with self._waiting("an exchange of rows"):
-            dist.all_to_all_single(out, sent, list(out_counts), list(counts))
-        return out
+            work = dist.all_to_all_single(out, sent, list(out_counts), list(counts), async_op=True)
+
+        def wait() -> None:
+            with self._waiting("an exchange of rows"):
+                work.wait()
+
+        return wait
 
     def exchange_counts(self, counts: Tensor) -> Tensor:
         """(size,) how many rows each process will send to this one, given how many this one sends to each."""

@@ -24,6 +24,8 @@ def refuse_unsupported(settings: Settings) -> None:
     refused = (
         (encoder.num_negatives > 0 and not encoder.expected_negatives, "encoder.expected_negatives=true"),
         (encoder.margin is not None, "encoder.margin=none"),
+        (encoder.half_life is not None, "encoder.half_life=none"),
+        (training.message_times == "past", "training.message_times=all"),
         (encoder.base_norm and encoder.num_layers > 1, "encoder.base_norm=false"),
         (encoder.step_size == "safe", "a number as encoder.step_size, such as 0.3"),
         (encoder.storage != "float32", "encoder.storage=float32"),

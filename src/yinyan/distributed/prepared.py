@@ -1,4 +1,4 @@
-"""A prepared folder: its manifest, the parts of one process, and the whole graph."""
+"""A prepared folder: its manifest, and the parts of one process."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from yinyan.errors import InputError
+from yinyan.errors import InputError, StoreError
+from yinyan.files import file_digest
+from yinyan.graph.features import FeatureEncoder
 
-__all__ = ["ROLES", "Manifest", "Part", "is_prepared", "read_manifest", "read_part"]
+__all__ = ["FORMAT", "MANIFEST", "MARK", "ROLES", "Manifest", "Part", "part_name", "read_manifest", "read_part"]
 
 FORMAT = 1
+MANIFEST = "manifest.json"
+MARK = b"yinyan.prepared"  # in the metadata of every file: which preparation it is of
 ROLES = {"train": 0, "valid": 1, "test": 2}
-_KEYS = ("format", "parts", "nodes", "edges", "directed", "num_left", "starts", "features", "graph", "files")
+_CURE = "copy all files of the preparation again, or run yinyan prepare again"
+_KEYS = (
+    *("parts", "nodes", "edges", "directed", "num_left", "starts", "features", "graph", "files"),
+    *("prepared", "seed", "split"),
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,24 @@ class Manifest:
     @property
     def protocol(self) -> str:
         """How the edges were split."""
-        return str(self.content.get("split", {}).get("protocol", "holdout"))
+        return str(self.content["split"]["protocol"])
+
+    @property
+    def seed(self) -> int:
+        """The seed of the split."""
+        return int(self.content["seed"])
+
+    def encoder(self) -> FeatureEncoder | None:
+        """How columns of nodes became features."""
+        if self.content["features"] is None:
+            return None
+        file = self.folder / "features.json"
+        try:
+            return FeatureEncoder.from_dict(json.loads(file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise StoreError(f"'{self.folder}' lacks 'features.json': {_CURE}") from None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"'{file}' is damaged ({error!r}): {_CURE}") from error
 
     def starts(self, num_processes: int) -> NDArray[np.int64]:
         """(processes + 1,) where the rows of each process begin: each has parts that follow each other."""
@@ -100,49 +125,55 @@ class Part:
     time: NDArray[Any] | None
 
 
-def is_prepared(path: Path) -> bool:
-    """Whether a path is a prepared folder."""
-    return path.is_dir() and (path / "manifest.json").is_file()
+def part_name(kind: str, part: int) -> str:
+    """The path of a part's file below the prepared folder."""
+    return f"{kind}/part-{part:05d}.parquet"
 
 
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a prepared folder."""
-    file = folder / "manifest.json"
+    file = folder / MANIFEST
     try:
         data = file.read_bytes()
         content = json.loads(data)
+        missing = [key for key in ("format", *_KEYS) if key not in content]
     except FileNotFoundError:
-        raise InputError(
-            f"'{folder}' is no prepared folder: it has no manifest.json, which is written last "
-            "(run yinyan prepare, or run it again if it was stopped)"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot read '{file}': {error} (run yinyan prepare again)") from error
-    missing = [key for key in _KEYS if key not in content]
-    if missing or content["format"] != FORMAT:
-        wrong = f"it lacks {', '.join(missing)}" if missing else f"it has format {content['format']}, expected {FORMAT}"
-        raise InputError(f"cannot read '{file}': {wrong} (run yinyan prepare of this version)")
+        rest = (
+            "the preparation is unfinished, repeat its command" if (folder / ".work").exists() else "run yinyan prepare"
+        )
+        raise StoreError(f"'{folder}' is no prepared folder: it has no {MANIFEST} ({rest})") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise StoreError(f"'{file}' is damaged ({error!r}): {_CURE}") from error
+    if "format" not in missing and content["format"] != FORMAT:
+        raise StoreError(f"'{folder}' has format {content['format']} (expected {FORMAT}): prepare the graph again")
+    if missing:
+        raise StoreError(f"'{file}' is damaged (it lacks {', '.join(missing)}): {_CURE}")
     if len(content["starts"]) != content["parts"] + 1 or content["starts"][-1] != content["nodes"]:
-        raise InputError(f"'{file}' is damaged: its starts do not fit its parts and nodes (run yinyan prepare again)")
+        raise StoreError(f"'{file}' is damaged (its starts do not fit its parts and nodes): {_CURE}")
     return Manifest(folder, content, hashlib.sha256(data).hexdigest())
 
 
-def read_part(manifest: Manifest, parts: range) -> Part:
-    """The nodes and edges of some parts that follow each other."""
-    nodes = pa.concat_tables([_table(manifest, "nodes", part) for part in parts])
-    edges = pa.concat_tables([_table(manifest, "edges", part) for part in parts])
+def read_part(manifest: Manifest, parts: range, *, once: bool = False, verify: bool = True) -> Part:
+    """The nodes and edges of some parts that follow each other.
+
+    Edges between owned rows are there from both of their ends; `once` leaves out the end with the larger row, so that
+    all parts together have every edge once. `verify` compares checksums.
+    """
+    nodes = pa.concat_tables([_table(manifest, "nodes", part, verify=verify) for part in parts])
+    halves = (_table(manifest, "edges", part, verify=verify) for part in parts)
+    edges = pa.concat_tables([_lower_halves(table) if once else table for table in halves])
     starts = manifest.content["starts"]
     first, last = starts[parts.start], starts[parts.stop]
     rows = _column(nodes, "row", np.int64)
     if not np.array_equal(rows, np.arange(first, last)):
-        raise InputError(
+        raise StoreError(
             f"parts {parts.start} to {parts.stop - 1} of '{manifest.folder}' do not hold the rows {first:,} to "
-            f"{last - 1:,} of the manifest: they are of another graph (run yinyan prepare again)"
+            f"{last - 1:,} of the manifest: {_CURE}"
         )
     features = None
     if manifest.num_features:
         values = nodes["features"].combine_chunks().flatten()
-        features = np.asarray(values, dtype=np.float32).reshape(len(rows), manifest.num_features)
+        features = np.array(values, dtype=np.float32).reshape(len(rows), manifest.num_features)
     names = edges.column_names
     return Part(
         ids=nodes["id"],
@@ -154,38 +185,37 @@ def read_part(manifest: Manifest, parts: range) -> Part:
         role=_column(edges, "role", np.int8),
         forward=_column(edges, "forward", np.bool_) if manifest.directed else None,
         weight=_column(edges, "weight", np.float32) if "weight" in names else None,
-        time=np.asarray(edges["time"]) if "time" in names else None,
+        time=np.array(edges["time"]) if "time" in names else None,
     )
 
 
-def _table(manifest: Manifest, kind: str, part: int) -> pa.Table:
-    """A file of the folder; it needs to be there, with as many rows as the manifest names."""
-    name = f"{kind}/part-{part:05d}.parquet"
+def _table(manifest: Manifest, kind: str, part: int, *, verify: bool) -> pa.Table:
+    """A file of the folder, of its preparation and as the manifest describes it."""
+    name = part_name(kind, part)
     path = manifest.folder / name
     listed = manifest.content["files"].get(name, {})
-    cure = "copy it again, or run yinyan prepare again"
     try:
-        digest = _digest(path)
         table = pq.read_table(path)
     except FileNotFoundError:
-        raise InputError(f"part {part} is missing: there is no '{path}' ({cure})") from None
-    except (OSError, pa.ArrowInvalid) as error:
-        raise InputError(f"cannot read '{path}': {error} ({cure})") from error
-    if listed.get("rows") != table.num_rows or listed.get("sha256") != digest:
-        raise InputError(
-            f"'{path}' is not the file of the manifest: {table.num_rows:,} rows and digest {digest[:12]}, expected "
-            f"{listed.get('rows', 0):,} and {str(listed.get('sha256'))[:12]}: it is damaged, or of another graph "
-            f"({cure})"
+        raise StoreError(f"'{manifest.folder}' lacks '{name}', part {part} is missing: {_CURE}") from None
+    except (OSError, pa.ArrowException) as error:
+        raise StoreError(f"'{path}' is damaged ({error}): {_CURE}") from error
+    metadata = table.schema.metadata or {}
+    mark = metadata.get(MARK, b"").decode()
+    if mark != manifest.content["prepared"]:
+        raise StoreError(
+            f"'{path}' is of another preparation ({mark or 'without a mark'}, expected "
+            f"{manifest.content['prepared']}): do not mix the parts of two graphs ({_CURE})"
         )
-    return table
+    if table.num_rows != listed.get("rows"):
+        raise StoreError(f"'{path}' has {table.num_rows:,} rows (expected {listed.get('rows')}): {_CURE}")
+    if verify and file_digest(path) != listed.get("sha256"):
+        raise StoreError(f"'{path}' is damaged: its checksum differs from that of {MANIFEST} ({_CURE})")
+    return table.replace_schema_metadata(None)
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+def _lower_halves(edges: pa.Table) -> pa.Table:
+    return edges.filter(pa.array(edges["row"].to_numpy() < edges["neighbour"].to_numpy()))
 
 
 def _column(table: pa.Table, name: str, dtype: Any) -> NDArray[Any]:

@@ -128,9 +128,22 @@ def target_ends(nodes: Nodes, part: Part, role: str) -> Targets:
 
 
 @dataclass(frozen=True)
+class ShardedStructure(EdgeStructure):
+    """The entries of the rows of one process whose columns are these rows, and apart from them those of `outer`, whose
+    columns are rows of other processes, counted from the number of own rows on."""
+
+    outer: EdgeStructure = field(kw_only=True)
+
+    def degrees(self, pair_weights: Tensor | None = None, hidden: Tensor | None = None) -> Tensor:
+        """(n,) sums over both."""
+        return super().degrees(pair_weights, hidden) + self.outer.degrees(pair_weights, hidden)
+
+
+@dataclass(frozen=True)
 class ShardedMessages(MessageGraph):
     """The message links of the rows of one process; a link between two processes is held by both."""
 
+    structure: ShardedStructure
     exchange: RowExchange = field(kw_only=True)
     nodes: Nodes = field(kw_only=True)
     edges: Tensor = field(kw_only=True)  # (m,) the number of each link in the whole graph, ascending
@@ -158,8 +171,9 @@ class ShardedMessages(MessageGraph):
     def scaled(self, scale: Tensor, hidden: Tensor | None = None, *, plain: bool = False) -> SymmetricOperator:
         """diag(scale) A diag(scale) over the visible links of the own rows."""
         weights = self.weights if self.weighted and not plain else None
-        found = self.structure.scaled(weights, self.exchange.extended(scale), hidden)
-        return SymmetricOperator(found.indptr, found.columns, found.values, self.exchange)
+        whole = self.exchange.extended(scale)
+        inner, outer = (rows.scaled(weights, whole, hidden) for rows in (self.structure, self.structure.outer))
+        return SymmetricOperator(inner.indptr, inner.columns, inner.values, self.exchange, outer)
 
 
 def sharded_messages(nodes: Nodes, part: Part, roles: tuple[int, ...]) -> ShardedMessages:
@@ -181,24 +195,34 @@ def sharded_messages(nodes: Nodes, part: Part, roles: tuple[int, ...]) -> Sharde
         weights = weights / (totals[0] / totals[1]).float()
     columns = torch.from_numpy(neighbour).to(group.device)
     exchange = RowExchange(group, nodes.starts, columns)
-    small = row.size < 2**31
-    count = nodes.last - nodes.first
-    indptr = np.append(0, np.cumsum(np.bincount(row - nodes.first, minlength=count)))
-    kind = torch.int32 if small else torch.int64
-    structure = EdgeStructure(
-        count,
-        torch.from_numpy(indptr).to(group.device, kind),
-        exchange.places(columns).to(kind),
-        torch.from_numpy(place).to(group.device, kind),
-    )
+    structure = _structure(nodes, row, exchange.places(columns), place)
     none = torch.empty(0, 2, dtype=torch.long, device=group.device)
     return ShardedMessages(
-        *(none, weights, structure, KnownPairs.from_pairs(none, count), weight is not None),
+        *(none, weights, structure, KnownPairs.from_pairs(none, structure.num_nodes), weight is not None),
         exchange=exchange,
         nodes=nodes,
         edges=torch.from_numpy(edges).to(group.device),
         is_counted=is_counted,
     )
+
+
+def _structure(nodes: Nodes, row: Rows, columns: Tensor, place: Rows) -> ShardedStructure:
+    """The entries in compressed rows, own columns and others apart; `place` is the link of each."""
+    count, device = nodes.last - nodes.first, columns.device
+    kind = torch.int32 if row.size < 2**31 else torch.int64
+
+    def rows(chosen: Tensor) -> EdgeStructure:
+        at = chosen.cpu().numpy()
+        indptr = np.append(0, np.cumsum(np.bincount(row[at] - nodes.first, minlength=count)))
+        return EdgeStructure(
+            count,
+            torch.from_numpy(indptr).to(device, kind),
+            columns[chosen].to(kind),
+            torch.from_numpy(place[at]).to(device, kind),
+        )
+
+    inner, outer = rows(columns < count), rows(columns >= count)
+    return ShardedStructure(count, inner.indptr, inner.columns, inner.places, outer=outer)
 
 
 def _counts(row: Rows, neighbour: Rows, num_edges: int, place: Rows) -> NDArray[np.bool_]:

@@ -1,52 +1,78 @@
-"""The whole graph of a prepared folder and its split, in one process: what a model is saved with."""
+"""The whole graph of a prepared folder and its split, in one process."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.distributed.prepared import ROLES, Manifest, read_part
 from yinyan.graph import Graph
+from yinyan.graph.features import features_from_matrix
 from yinyan.graph.ids import Ids
 from yinyan.splits import Split
 
-__all__ = ["whole_split"]
+__all__ = ["WholeGraph", "whole_graph", "whole_split"]
 
 Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WholeGraph:
+    """The graph of a prepared folder.
+
+    Rows keep the order of the folder, but for the left side of a bipartite graph, which comes first.
+    """
+
+    graph: Graph
+    roles: NDArray[np.int8]  # of the edges
+    order: Rows  # (n,) the row of the folder that each row of the graph was
+
+
+def whole_graph(manifest: Manifest, *, verify: bool = True) -> WholeGraph:
+    """Read all parts as one graph."""
+    part = read_part(manifest, range(manifest.num_parts), once=True, verify=verify)
+    order = np.arange(manifest.num_nodes)
+    row, neighbour, sides = part.row, part.neighbour, None
+    turned = np.zeros(row.size, dtype=np.bool_)
+    if part.left is not None:
+        order = np.argsort(~part.left, kind="stable")
+        number = np.empty_like(order)
+        number[order] = np.arange(order.size)
+        row, neighbour, sides = number[row], number[neighbour], (~part.left[order]).astype(np.int8)
+        turned = row > neighbour
+    elif part.forward is not None:
+        turned = ~part.forward
+    source, target = np.where(turned, neighbour, row), np.where(turned, row, neighbour)
+    sort = np.argsort(source * manifest.num_nodes + target)
+    graph = Graph(
+        ids=Ids.from_values(part.ids).select(order),
+        edges=np.stack([source[sort], target[sort]], axis=1),
+        weights=None if part.weight is None else part.weight[sort],
+        times=None if part.time is None else part.time[sort],
+        features=None if part.features is None else features_from_matrix(part.features[order], order.size),
+        sides=sides,
+        directed=manifest.directed,
+        feature_encoder=manifest.encoder(),
+    )
+    return WholeGraph(graph, part.role[sort], order)
 
 
 def whole_split(manifest: Manifest, valid_negatives: Rows, seed: int) -> tuple[Split, Rows]:
     """The split of the whole graph, and (n,) the row of the folder that each of its rows was.
 
-    Rows keep the order of the folder, but for the left side of a bipartite graph, which comes first.
     `valid_negatives` are pairs of rows of the folder.
     """
-    part = read_part(manifest, range(manifest.num_parts))
-    order = np.arange(manifest.num_nodes)
-    if part.left is not None:
-        order = np.argsort(~part.left, kind="stable")
-    number = np.empty_like(order)
-    number[order] = np.arange(order.size)
-    once = part.forward if part.forward is not None else number[part.row] < number[part.neighbour]
-    edges = np.stack([number[part.row[once]], number[part.neighbour[once]]], axis=1)
-    sorted_ = np.lexsort((edges[:, 1], edges[:, 0]))
-    chosen = np.flatnonzero(once)[sorted_]
-    sides = None if part.left is None else (~part.left[order]).astype(np.int8)
-    graph = Graph(
-        ids=Ids.from_values(part.ids).select(order),
-        edges=edges[sorted_],
-        weights=None if part.weight is None else part.weight[chosen],
-        times=None if part.time is None else part.time[chosen],
-        features=None if part.features is None else part.features[order],
-        sides=sides,
-        directed=manifest.directed,
-    )
-    return _split(graph, manifest, part.role[chosen], number[valid_negatives], seed), order
+    whole = whole_graph(manifest)
+    number = np.empty_like(whole.order)
+    number[whole.order] = np.arange(whole.order.size)
+    return _split(whole, manifest, number[valid_negatives], seed), whole.order
 
 
-def _split(graph: Graph, manifest: Manifest, role: NDArray[np.int8], valid_negatives: Rows, seed: int) -> Split:
-    train, valid, test = (np.flatnonzero(role == ROLES[name]) for name in ("train", "valid", "test"))
-    protocol = manifest.protocol
+def _split(whole: WholeGraph, manifest: Manifest, valid_negatives: Rows, seed: int) -> Split:
+    train, valid, test = (np.flatnonzero(whole.roles == ROLES[name]) for name in ("train", "valid", "test"))
+    graph, protocol = whole.graph, manifest.protocol
     return Split(
         graph=graph,
         protocol=protocol,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import networkx as nx
     import pandas as pd
 
+    from yinyan.graph.moments import Moment
     from yinyan.graph.typed_graph import TypedGraph
 
 __all__ = ["Adjacency", "Graph"]
@@ -798,6 +799,37 @@ class Graph:
             weights=None if self.weights is None else self.weights[rows],
             times=None if self.times is None else self.times[rows],
         )
+
+    def as_of(self, time: Moment) -> Graph:
+        """Return the graph as it was at a moment: no later edge, and no node whose edges are all later.
+
+        Nodes without any edge stay. Features and attributes of nodes have no times: they are taken as they are.
+
+        Parameters
+        ----------
+        time
+            A number in the unit of `times`, or a date or its text. Edges at that very moment are kept; a date is its
+            first second.
+
+        Returns
+        -------
+        Graph
+            The smaller graph, with a note on what was left out.
+
+        Raises
+        ------
+        InputError
+            If the edges have no times, `time` is no moment, or no edge is as early.
+
+        Examples
+        --------
+        >>> from yinyan import Graph
+        >>> Graph.from_arrays([(0, 1), (1, 2)], times=[2020, 2024]).as_of(2022)
+        Graph(undirected, nodes=2, edges=1, features=None)
+        """
+        from yinyan.graph.moments import seen_by
+
+        return seen_by(self, time)
 
     def to_networkx(self) -> nx.Graph:
         """Return the same graph as a NetworkX graph, without features.

@@ -88,6 +88,8 @@ class LiveEmbeddings:
         self._tolerance = tolerance
         if encoder.settings.margin is not None or not encoder.base.is_row_wise:
             raise SettingsError("live embeddings need an encoder without margin, sign_hops and base_norm")
+        if encoder.settings.half_life is not None:
+            raise SettingsError("live embeddings need an encoder without half_life")
         if encoder.base.bias.device.type != "cpu":
             raise SettingsError(f"live embeddings are kept on the CPU (the encoder is on {encoder.base.bias.device})")
         self._encoder, self._seed, self._mean_weight = encoder, seed, mean_weight

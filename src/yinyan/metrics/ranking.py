@@ -14,7 +14,14 @@ from yinyan.graph.graph import Adjacency
 from yinyan.metrics.filtered_ranking import FilteredRanking, filtered_ranking
 from yinyan.text import counted
 
-__all__ = ["FilteredRanking", "FullRanking", "filtered_ranking", "full_ranking", "ranking_by_rivals"]
+__all__ = [
+    "FilteredRanking",
+    "FullRanking",
+    "filtered_ranking",
+    "full_ranking",
+    "ranking_by_ranks",
+    "ranking_by_rivals",
+]
 
 # rows of sources (b,) -> their scores for all nodes (b, num_nodes), or for the candidates in their order
 ScoreBlock = Callable[[NDArray[np.int64]], Any]
@@ -170,6 +177,45 @@ def ranking_by_rivals(
         bar = scores - _ROUNDING * np.maximum(1, np.abs(scores))
         ranks[mine] = (others[None] >= bar[:, None]).sum(1) + np.arange(1, scores.size + 1)
     return FullRanking(groups.sources, groups.counts, num_candidates, _measures_at(ranks, groups, depths))
+
+
+def ranking_by_ranks(
+    ranks: NDArray[np.int64], held_out: NDArray[np.int64], *, num_candidates: NDArray[np.int64], ks: Sequence[int]
+) -> FullRanking:
+    """The figures of `full_ranking` from the ranks of the held-out links, which were counted elsewhere.
+
+    Parameters
+    ----------
+    ranks
+        (t,) ranks from 1, ascending within each source, in the order of the sources.
+    held_out
+        (t, 2) distinct pairs of source and target, sorted by source.
+    num_candidates
+        (s,) number of candidates of each source.
+    ks
+        Depths K of the metrics.
+
+    Returns
+    -------
+    FullRanking
+        The metrics of each source.
+
+    Raises
+    ------
+    InputError
+        If a depth is below 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from yinyan import ranking
+    >>> pairs = np.array([(0, 2)])
+    >>> ranking.ranking_by_ranks(np.array([4]), pairs, num_candidates=np.array([9]), ks=[1]).means["mrr"]
+    0.25
+    """
+    depths, groups = _depths(ks), _Groups.of(held_out)
+    values = _measures_at(ranks, groups, depths) | _measures_of_all(ranks, groups)
+    return FullRanking(groups.sources, groups.counts, num_candidates, values)
 
 
 class _Groups(NamedTuple):

@@ -13,10 +13,11 @@ from torch.autograd.function import once_differentiable
 
 from yinyan.errors import InputError, SettingsError
 from yinyan.model.descent import descend, descend_and_normalise, one_layer
-from yinyan.model.energy import EnergyTerms, backtracked_step_size, energy, safe_step_size
+from yinyan.model.energy import EnergyTerms, backtracked_step_size, energy, layer, safe_step_size
 from yinyan.model.layer import Layer
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
+from yinyan.model.recency import HalfLife
 from yinyan.model.sketches import Sketches
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
@@ -198,6 +199,7 @@ class Encoder(NodeEncoder):
             self.register_buffer("repulsion_weight", start)
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
         self.sketches = Sketches(settings.sketch_size) if settings.structure_columns else None
+        self.learned_half_life = HalfLife() if settings.half_life == "learned" else None
 
     def repulsion(self) -> Tensor:
         """λ_k: the fixed value, or softplus or sigmoid of a free parameter."""
@@ -216,26 +218,44 @@ class Encoder(NodeEncoder):
         """What is stored of Y(T), from f; of which nobody else shall hold a reference, to save memory."""
         settings = self.settings
         constant = settings.num_steps > 0 and terms.margin is None and settings.learn_repulsion == "no"
+        constant = constant and not terms.anchor.requires_grad
         if not constant or self.norm is None or settings.storage != "float32":
             return self.with_sketches(self.finish(self._descended(f, terms)), given.messages, given.hidden)
         columns = f.new_empty(f.shape[0], 0)
         if self.sketches is not None:
-            columns = self.sketches.of(given.messages, given.hidden).to(f.dtype)
-        layer = Layer.of(terms, self.step_size(f, f, terms))
-        return descend_and_normalise(f, layer, settings.num_steps, self.norm, columns)
+            columns = self.sketches.of(self.recent(given.messages, given.hidden), given.hidden).to(f.dtype)
+        same = Layer.of(terms, self.step_size(f, f, terms))
+        return descend_and_normalise(f, same, settings.num_steps, self.norm, columns)
 
     def terms(
         self, messages: MessageGraph, negatives: torch.Generator | None, hidden: Tensor | None = None
     ) -> EnergyTerms:
         """The energy of these messages, with the repulsion as learned so far."""
-        return messages.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
+        recent = self.recent(messages, hidden)
+        return recent.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
+
+    def recent(self, messages: MessageGraph, hidden: Tensor | None = None) -> MessageGraph:
+        """The messages, weighed by their age where there is a half-life."""
+        half_life = self.half_life(messages)
+        return messages if half_life is None else messages.recent(half_life, hidden)
+
+    def half_life(self, messages: MessageGraph) -> Tensor | float | None:
+        """How long it takes until a link weighs half: as set, as learned, or None if age does not count."""
+        if self.learned_half_life is not None:
+            return self.learned_half_life(messages.ages)  # type: ignore[no-any-return]
+        return None if self.settings.half_life == "learned" else self.settings.half_life
 
     def _descended(self, f: Tensor, terms: EnergyTerms) -> Tensor:
         """Y(T) from f."""
+        if terms.anchor.requires_grad:  # weights that are learned: the layers of the definition
+            y = f
+            for _ in range(self.settings.num_steps):
+                y = layer(y, f, terms, self.step_size(y, f, terms))
+            return y
         if terms.margin is None:  # every layer is the same linear map
-            layer = Layer.of(terms, self.step_size(f, f, terms))
+            same = Layer.of(terms, self.step_size(f, f, terms))
             stored = f.bfloat16() if self.settings.storage == "bfloat16" else f
-            return descend(stored, layer, self.settings.num_steps, recompute=self.settings.recompute).to(f.dtype)
+            return descend(stored, same, self.settings.num_steps, recompute=self.settings.recompute).to(f.dtype)
         y = f
         for _ in range(self.settings.num_steps):
             y = self.stepped(y, f, terms)
@@ -251,7 +271,9 @@ class Encoder(NodeEncoder):
 
     def with_sketches(self, y: Tensor, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
         """The embeddings with the nodes' sketches beside them, where there are any."""
-        return y if self.sketches is None else torch.cat([y, self.sketches.of(messages, hidden).to(y.dtype)], dim=1)
+        if self.sketches is None:
+            return y
+        return torch.cat([y, self.sketches.of(self.recent(messages, hidden), hidden).to(y.dtype)], dim=1)
 
     def step_size(self, y: Tensor, f: Tensor, terms: EnergyTerms) -> float:
         """α: as set; or, if 'safe', by the bound, and by backtracking where a margin voids the bound."""

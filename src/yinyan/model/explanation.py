@@ -107,7 +107,8 @@ class _Question:
         self.sketches, links = None, groups[0]
         if known.encoder.sketches is not None and links.columns is not None:
             ends = torch.tensor(self.pair, device=known.f.device)
-            self.sketches = known.encoder.sketches.gated(known.messages, ends, links.rows, links.columns)
+            recent = known.encoder.recent(known.messages)
+            self.sketches = known.encoder.sketches.gated(recent, ends, links.rows, links.columns)
 
     def decoded(self, pair: Tensor, link_gates: Tensor) -> Tensor:
         """The score of (2, hidden) rows of Y(T), with the sketches under these gates beside them."""

@@ -81,7 +81,7 @@ class _Run:
     ) -> None:
         self.encoder, self.block_rows = encoder, block_rows
         self.features = None if encoder.base.feature_weight is None else features
-        self.terms = messages.terms(encoder.settings, encoder.repulsion(), negatives)
+        self.terms = encoder.terms(messages, negatives)
         self.size = (messages.num_nodes, encoder.settings.hidden_size)
         step = encoder.step_size(self.terms.anchor, self.terms.anchor, self.terms)  # without a margin, whatever Y is
         self.layer = Layer.of(self.terms, step)

@@ -39,6 +39,8 @@ class Layer:
         self.graphs = graphs  # S_k
         self.halo = next((g.halo for g in graphs if isinstance(g, SymmetricOperator)), None)
         each = list(zip(graphs, factors.tolist(), strict=True))
+        outer = ((g.outer, c) for g, c in each if isinstance(g, SymmetricOperator))
+        self.outer = [Csr(g.indptr, g.columns, g.values, c) for g, c in outer if g is not None]  # of others' rows
         self.matrices = [Csr(g.indptr, g.columns, g.values, c) for g, c in each if isinstance(g, SymmetricOperator)]
         self.fewest = self.matrices  # for passes that need no inner product with each graph's own part
         if merged is not None:
@@ -101,9 +103,20 @@ class Layer:
         """Sums over the rows of all processes, given those of this one."""
         return sums if sums is None or self.halo is None else self.halo.summed(sums)
 
-    def _extended(self, x: Tensor) -> Tensor:
-        """Rows with those of other processes behind them that the matrices need."""
-        return x if self.halo is None else self.halo.extended(x)
+    def _pass(self, x: Tensor, out: Tensor, beside: Beside, matrices: list[Csr]) -> tuple[Tensor, Tensor | None]:
+        """`layer_pass`; with a halo, the own columns while the rows of other processes are on their way."""
+        if self.halo is None:
+            return layer_pass(x, out, matrices, beside)
+        arrived = self.halo.started(x)
+        if not any(matrix.columns.numel() for matrix in self.outer):
+            dots, ahead = layer_pass(x, out, matrices, beside)
+            arrived()  # the others may wait for it
+            return dots, self._summed(ahead)
+        dots, _ = layer_pass(x, out, matrices, beside._replace(next_left=None))
+        ones, left, first = torch.ones_like(self.base), beside.next_left, beside.first_row
+        rest = Beside(base=ones, f=out, other=beside.other, next_left=left, first_row=first)
+        more, ahead = layer_pass(arrived(), out, self.outer, rest)
+        return dots + more, self._summed(ahead)
 
     def buffer(self, like: Tensor) -> Tensor:
         """An empty tensor for rows of a layer."""
@@ -124,7 +137,7 @@ class Layer:
         """
         next_left, low_rank = self.left if ahead else None, self.turned(sums)
         beside = Beside(self.diagonal, self.base, f, low_rank=low_rank, next_left=next_left, first_row=first_row)
-        return self._summed(layer_pass(self._extended(y), out, self.fewest, beside)[1])
+        return self._pass(y, out, beside, self.fewest)[1]
 
     def backward(
         self,
@@ -145,9 +158,7 @@ class Layer:
             self.diagonal, self.base, None, to_f, gathering, other=y, low_rank=self.turned(sums), row_dots=along,
             next_left=None if gathering == "join" else self.left,
         )  # fmt: skip
-        matrices = self.fewest if y is None else self.matrices
-        dots, ahead = layer_pass(self._extended(g), out, matrices, beside)
-        ahead = self._summed(ahead)
+        dots, ahead = self._pass(g, out, beside, self.fewest if y is None else self.matrices)
         if along is None:
             return ahead, None, None
         sparse, place, found = iter(dots.unbind()), 0, []

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from yinyan.model.energy import EnergyTerms, Laplacian
 from yinyan.model.expected_negatives import Population, expected_adjacency, expected_degrees, expected_rates
-from yinyan.model.operators import EdgeStructure, Halo, SymmetricOperator, inverse_or_zero, on_device
+from yinyan.model.operators import (
+    EdgeStructure,
+    Halo,
+    SymmetricOperator,
+    inverse_or_zero,
+    inverse_root_or_zero,
+    on_device,
+)
+from yinyan.model.recency import decayed, rescaled
 from yinyan.sampling import KnownPairs, draw_block_pairs, draw_pairs
 from yinyan.settings import EncoderSettings
 
@@ -25,6 +33,8 @@ class MessageGraph:
     structure: EdgeStructure
     known: KnownPairs
     weighted: bool = True  # whether any weight is not one
+    ages: Tensor | None = None  # (m,) by how much a link is older than the latest one, where links have times
+    decays: Tensor | None = None  # (m,) what each link counts for in sketches, from 0 to 1; none where all count alike
 
     @classmethod
     def from_pairs(
@@ -33,6 +43,7 @@ class MessageGraph:
         num_nodes: int,
         *,
         weights: Tensor | None = None,
+        ages: Tensor | None = None,
         num_left: int | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> MessageGraph:
@@ -45,6 +56,7 @@ class MessageGraph:
             EdgeStructure.from_pairs(message_edges, num_nodes),
             KnownPairs.from_pairs(message_edges, num_nodes, num_left),
             weights is not None,
+            ages,
         )
 
     @property
@@ -69,6 +81,12 @@ class MessageGraph:
     def population(self) -> Population:
         """The nodes that negatives are drawn from."""
         return Population.of_rows(self.num_nodes, self.known.num_left, self.pairs.device)
+
+    def recent(self, half_life: Tensor | float, hidden: Tensor | None = None) -> MessageGraph:
+        """The same links, which weigh less with their age; weights are differentiable in the half-life."""
+        decays = decayed(self.ages, half_life, hidden)
+        weights = rescaled(self.weights * decays, hidden)
+        return replace(self, weights=weights, weighted=True, decays=decays.detach())
 
     def num_visible(self, hidden: Tensor | None) -> int:
         """How many links `hidden` (m,) does not mark."""
@@ -105,7 +123,7 @@ class MessageGraph:
         visible = self.num_visible(hidden)
         links = Laplacian(
             (plain * inverse_or_zero(degrees))[:, None],  # a self loop cancels in D - A and stays in D
-            self.scaled(inverse_or_zero(degrees).sqrt(), hidden),
+            self.scaled(inverse_root_or_zero(degrees), hidden),
         )
         counts = None if self.weighted else plain
         negative_graphs, repelled = self._negatives(settings, repulsion, generator, hidden, visible, counts)

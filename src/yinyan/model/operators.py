@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -20,6 +21,7 @@ __all__ = [
     "SymmetricOperator",
     "csr_product",
     "inverse_or_zero",
+    "inverse_root_or_zero",
     "on_device",
     "row_dots",
 ]
@@ -27,13 +29,16 @@ __all__ = [
 
 _Movable = TypeVar("_Movable")
 
+_ENTRIES = 65_536  # whose gradients are computed at a time
+
 
 class Halo(Protocol):
     """Rows that other processes hold. An operator with a halo has the rows of one process; its columns are those rows
     and, behind them, rows of the others that they are linked to."""
 
-    def extended(self, rows: Tensor) -> Tensor:
-        """(own + others, d) this process's (own, d) rows, with the rows of the others behind them."""
+    def started(self, rows: Tensor) -> Callable[[], Tensor]:
+        """Begin to exchange rows, which must not change meanwhile. The call waits for the others' rows, and returns
+        (own + others, d) this process's (own, d) rows with those of the others behind them."""
 
     def summed(self, x: Tensor) -> Tensor:
         """The sum of the x of all processes, the same on all of them."""
@@ -46,8 +51,19 @@ class Halo(Protocol):
 
 
 def inverse_or_zero(x: Tensor) -> Tensor:
-    """1/x, and 0 where x is 0: a node with no edge gets a zero row, never NaN."""
+    """1/x, and 0 where x is 0: a node with no edge gets a zero row, never NaN, and so do gradients."""
+    if x.requires_grad:
+        x = torch.where(x > 0, x, torch.full_like(x, torch.inf))
     return torch.where(x > 0, 1.0 / x.clamp(min=torch.finfo(x.dtype).tiny), torch.zeros_like(x))
+
+
+def inverse_root_or_zero(x: Tensor) -> Tensor:
+    """1/√x, and 0 where x is 0, with gradients of 0 there too."""
+    inverse = inverse_or_zero(x)
+    if not x.requires_grad:
+        return inverse.sqrt()
+    there = x > 0
+    return torch.where(there, torch.where(there, inverse, torch.ones_like(x)).sqrt(), torch.zeros_like(x))
 
 
 def on_device(found: _Movable, device: torch.device) -> _Movable:
@@ -94,32 +110,53 @@ _KERNELS = {"cpu": _compiled_product, "cuda": _sparse_product}
 
 
 class _SymmetricProduct(torch.autograd.Function):
-    """S Y for a constant symmetric S, whose backward is the same product: no transpose is built."""
+    """S Y for a symmetric S, whose backward is the same product: no transpose is built.
+
+    Values that are learned get gradients too, each by the two rows that it joins.
+    """
 
     @staticmethod
-    def forward(ctx, indptr, columns, values, y, halo):  # type: ignore[no-untyped-def]
-        ctx.save_for_backward(indptr, columns, values)
-        ctx.halo = halo
-        return csr_product(indptr, columns, values, y if halo is None else halo.extended(y))
+    def forward(ctx, operator, values, y):  # type: ignore[no-untyped-def]
+        ctx.operator = operator
+        ctx.save_for_backward(values, y if ctx.needs_input_grad[1] else None)
+        arrived = None if operator.halo is None else operator.halo.started(y)
+        product = csr_product(operator.indptr, operator.columns, values.detach(), y)
+        if arrived is not None and operator.outer is not None:
+            whole, outer = arrived(), operator.outer
+            product += csr_product(outer.indptr, outer.columns, outer.values, whole)
+        return product
 
     @staticmethod
     def backward(ctx, grad):  # type: ignore[no-untyped-def]
-        indptr, columns, values = ctx.saved_tensors
-        return None, None, None, _SymmetricProduct.apply(indptr, columns, values, grad.contiguous(), ctx.halo), None
+        (values, y), operator, to_y = ctx.saved_tensors, ctx.operator, None
+        to_values = None if y is None else _along_edges(operator.indptr, operator.columns, grad, y)
+        if ctx.needs_input_grad[2]:
+            to_y = _SymmetricProduct.apply(operator, values.detach(), grad.contiguous())
+        return None, to_values, to_y
+
+
+def _along_edges(indptr: Tensor, columns: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """(nnz,) <left_i, right_j> of each stored entry (i, j), some at a time."""
+    rows = torch.repeat_interleave(torch.arange(indptr.numel() - 1, device=columns.device), indptr.diff().long())
+    blocks = zip(rows.split(_ENTRIES), columns.split(_ENTRIES), strict=True)
+    found = [row_dots(left.index_select(0, a), right.index_select(0, b.long())) for a, b in blocks]
+    return torch.cat(found) if found else left.new_zeros(0)
 
 
 @dataclass(frozen=True)
 class SymmetricOperator:
-    """A symmetric n × n matrix in CSR form, or with a `halo` some rows of it."""
+    """A symmetric n × n matrix in CSR form, or with a `halo` some rows of it, their entries with own rows and others'
+    (`outer`) apart."""
 
     indptr: Tensor  # (n + 1,)
     columns: Tensor  # (nnz,)
     values: Tensor  # (nnz,)
     halo: Halo | None = None
+    outer: SymmetricOperator | None = None
 
     def product(self, y: Tensor) -> Tensor:
         """S Y, differentiable in Y; with a halo both are rows of this process."""
-        return _SymmetricProduct.apply(self.indptr, self.columns, self.values, y, self.halo)  # type: ignore[no-any-return]
+        return _SymmetricProduct.apply(self, self.values, y)  # type: ignore[no-any-return]
 
     def trace(self, y: Tensor) -> Tensor:
         """tr(Yᵀ S Y), or with a halo this process's share of it."""

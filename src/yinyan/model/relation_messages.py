@@ -130,16 +130,16 @@ def relation_messages(
     indptr = F.pad(counts.cumsum(1), (1, 0))
     bounds = [0, *indptr[:, -1].cumsum(0).tolist()]
     return RelationMessages(
-        plain.pairs,
-        plain.weights,
-        structure,
-        plain.known,
-        weighted,
-        relation,
-        len(pairs),
-        order,
-        structure.columns[order],
-        indptr.to(structure.indptr.dtype),
-        tuple(bounds),
-        of_slot,
+        pairs=plain.pairs,
+        weights=plain.weights,
+        structure=structure,
+        known=plain.known,
+        weighted=weighted,
+        relation_of_pair=relation,
+        num_relations=len(pairs),
+        order=order,
+        relation_columns=structure.columns[order],
+        relation_indptr=indptr.to(structure.indptr.dtype),
+        bounds=tuple(bounds),
+        relation_of_slot=of_slot,
     )

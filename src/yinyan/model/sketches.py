@@ -11,12 +11,13 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
 from yinyan.model.messages import MessageGraph
-from yinyan.model.operators import EdgeStructure, SymmetricOperator, csr_product, inverse_or_zero
+from yinyan.model.operators import SymmetricOperator, csr_product, inverse_or_zero
 from yinyan.native import graph_kernels
 from yinyan.randomness import hashed_at
 
@@ -45,11 +46,15 @@ class Sketches:
 
     @torch.no_grad()
     def of(self, messages: MessageGraph, hidden: Tensor | None = None) -> Tensor:
-        """The sketches over the links that `hidden` (m,) does not mark; each counts once, whatever its weight."""
+        """The sketches over the links that `hidden` (m,) does not mark.
+
+        Each counts once, whatever its weight, or as much as its age says where there is a half-life.
+        """
         if not self.size:
-            return self.of_degrees(messages.structure.degrees(None, hidden).to(messages.weights.dtype))[:, None]
+            return self.of_degrees(_degrees(messages, messages.decays, hidden))[:, None]
         degrees, links, r = self._parts(messages, hidden)
-        return _rows(links.product, degrees, r)
+        squares = degrees if messages.decays is None else _degrees(messages, messages.decays.square(), hidden)
+        return _rows(links.product, degrees, squares, r)
 
     def of_degrees(self, degrees: Tensor) -> Tensor:
         """What the last column holds for nodes of these degrees."""
@@ -58,12 +63,12 @@ class Sketches:
     def gated(self, messages: MessageGraph, ends: Tensor, rows: Tensor, columns: Tensor) -> GatedSketches:
         """The sketches of some nodes, as a function of how far the gates of given entries of A are open."""
         signs = self.signs(messages.num_nodes, ends.device).to(messages.weights.dtype)
-        return GatedSketches(self, messages.structure, signs, ends, rows, columns)
+        return GatedSketches(self, messages, signs, ends, rows, columns)
 
     def _parts(self, messages: MessageGraph, hidden: Tensor | None) -> tuple[Tensor, SymmetricOperator, Tensor]:
         """Degrees, A and r."""
-        degrees = messages.structure.degrees(None, hidden).to(messages.weights.dtype)
-        links = messages.scaled(torch.ones_like(degrees), hidden, plain=True)
+        degrees = _degrees(messages, messages.decays, hidden)
+        links = messages.structure.scaled(messages.decays, torch.ones_like(degrees), hidden)
         numbers = messages.numbers
         signs = self.signs(messages.num_nodes, degrees.device) if numbers is None else self.signs_of(numbers)
         return degrees, links, signs.to(degrees.dtype)
@@ -101,24 +106,31 @@ class GatedSketches:
     def __init__(
         self,
         sketches: Sketches,
-        structure: EdgeStructure,
+        messages: MessageGraph,
         signs: Tensor,
         ends: Tensor,
         rows: Tensor,
         columns: Tensor,
     ) -> None:
-        self._of_degrees = sketches.of_degrees
+        self._of_degrees, structure = sketches.of_degrees, messages.structure
         indptr, near = structure.of_rows(ends)
         self._around = torch.cat([ends, near]).unique()  # the ends and their neighbours
         self._ends, self._near = self._places(ends), self._places(near)
         self._row_of_near = torch.repeat_interleave(indptr.diff())
         indptr, far = structure.of_rows(self._around)
-        ones = signs.new_ones(far.numel())
-        self._degrees, self._signs = indptr.diff().to(signs.dtype), signs[self._around]
+        row_of_far, values = torch.repeat_interleave(indptr.diff()), signs.new_ones(far.numel())
+        self._near_values = signs.new_ones(near.numel())
+        if messages.decays is not None:
+            slots = replace(structure, columns=messages.decays[structure.pair_of_slot])
+            values, self._near_values = (slots.of_rows(some)[1].to(signs) for some in (self._around, ends))
+        counts = signs.new_zeros(self._around.numel())
+        self._degrees, self._signs = counts.index_add(0, row_of_far, values), signs[self._around]
+        self._squares = counts.index_add(0, row_of_far, values.square())
         # A r, all gates open
-        self._sums = csr_product(indptr, far, ones, signs) if sketches.size else signs[self._around]
+        self._sums = csr_product(indptr, far, values, signs) if sketches.size else signs[self._around]
         self._chosen = torch.isin(rows, self._around)
         self._rows, self._columns = self._places(rows[self._chosen]), signs[columns[self._chosen]]
+        self._values = _looked_up(row_of_far, far, values, self._rows, columns[self._chosen])
         end_of = torch.full_like(self._around, -1)
         end_of[self._ends] = torch.arange(ends.numel(), device=ends.device)
         place = end_of[self._rows]
@@ -128,16 +140,18 @@ class GatedSketches:
 
     def __call__(self, gates: Tensor) -> Tensor:
         """Given (entries,) gates."""
-        withheld = gates[self._chosen] - 1
+        withheld = (gates[self._chosen] - 1) * self._values
         degrees = self._degrees.index_add(0, self._rows, withheld).clamp(min=0)
         near = self._sums.index_add(0, self._rows, withheld[:, None] * self._columns)
 
         def product(x: Tensor) -> Tensor:
-            out = x.new_zeros(self._ends.numel(), x.shape[1]).index_add(0, self._row_of_near, x[self._near])
+            messages = self._near_values[:, None] * x[self._near]
+            out = x.new_zeros(self._ends.numel(), x.shape[1]).index_add(0, self._row_of_near, messages)
             return out.index_add(0, self._end, withheld[self._at_end, None] * x[self._other])
 
         own = degrees[self._ends]
-        far = product(near) - own[:, None] * self._signs[self._ends]
+        squares = self._squares.index_add(0, self._rows, withheld * self._values).clamp(min=0)[self._ends]
+        far = product(near) - squares[:, None] * self._signs[self._ends]
         scarce, degree = product(_scarce(self._signs, degrees)), self._of_degrees(own)[:, None]
         return torch.cat([near[self._ends], scarce, far, degree], dim=1)
 
@@ -145,10 +159,23 @@ class GatedSketches:
         return torch.searchsorted(self._around, rows.long())
 
 
-def _rows(product: Callable[[Tensor], Tensor], degrees: Tensor, r: Tensor) -> Tensor:
-    """The sketches by products with A."""
+def _degrees(messages: MessageGraph, weights: Tensor | None, hidden: Tensor | None) -> Tensor:
+    """(n,) sums of some weights of each node's links, or how many it has."""
+    return messages.structure.degrees(weights, hidden).to(messages.weights.dtype)
+
+
+def _looked_up(rows: Tensor, columns: Tensor, values: Tensor, wanted_rows: Tensor, wanted_columns: Tensor) -> Tensor:
+    """The values of some entries of a sparse matrix."""
+    width = int(max(columns.max(), wanted_columns.max())) + 1 if columns.numel() and wanted_columns.numel() else 1
+    keys, order = (rows * width + columns).sort()
+    found = torch.searchsorted(keys, wanted_rows * width + wanted_columns)
+    return values[order[found]] if keys.numel() else values.new_ones(wanted_rows.numel())
+
+
+def _rows(product: Callable[[Tensor], Tensor], degrees: Tensor, squares: Tensor, r: Tensor) -> Tensor:
+    """The sketches by products with A, given its row sums and those of its squared entries."""
     near = product(r)
-    far = product(near) - degrees[:, None] * r  # a walk there and back shares nothing
+    far = product(near) - squares[:, None] * r  # a walk there and back shares nothing
     return torch.cat([near, product(_scarce(r, degrees)), far, degrees.log1p()[:, None]], dim=1)
 
 

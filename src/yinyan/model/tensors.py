@@ -13,7 +13,7 @@ from yinyan.graph.features import Features, SparseFeatures
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 
-__all__ = ["feature_tensor", "message_graph", "message_pairs", "pick_device"]
+__all__ = ["ages_of", "feature_tensor", "message_graph", "message_pairs", "pick_device"]
 
 
 def pick_device(name: str) -> torch.device:
@@ -72,6 +72,15 @@ def message_pairs(
         torch.from_numpy(np.ascontiguousarray(pairs)),
         graph.num_nodes,
         weights=None if weights is None else torch.from_numpy(weights),
+        ages=None if graph.times is None else ages_of(graph.times[chosen], pair_of_edge, len(pairs)),
         num_left=graph.num_left,
     )
     return messages.to(device), pair_of_edge
+
+
+def ages_of(times: NDArray[np.int64] | NDArray[np.float64], pair_of_edge: NDArray[np.int64], count: int) -> Tensor:
+    """(count,) by how much each pair is older than the latest; two directions are as old as the younger."""
+    ages = times.max() - times if len(times) else times
+    youngest = np.full(count, np.inf)
+    np.minimum.at(youngest, pair_of_edge, ages)
+    return torch.from_numpy(youngest.astype(np.float32))

@@ -83,6 +83,8 @@ class TypedEncoder(Encoder):
 
     def __init__(self, settings: EncoderSettings, sizes: Sequence[TypeSize], num_relations: int) -> None:
         self._set_up(settings, lambda: TypedBase(settings, sizes))
+        if settings.half_life is not None:
+            raise SettingsError("encoder.half_life: recency is for graphs without relations (set it to none)")
         several, size = num_relations > 1, settings.hidden_size
         if several and settings.margin is not None:
             raise SettingsError("encoder.margin: a bound of the repulsion is for graphs without relations (set 'none')")

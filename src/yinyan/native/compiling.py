@@ -12,8 +12,9 @@ import tempfile
 from pathlib import Path
 
 from yinyan.native.library_cache import find_library, keep_library, library_folder
+from yinyan.native.sources import sources_digest
 
-__all__ = ["CompilationError", "compiled", "pointers"]
+__all__ = ["NoKernelsError", "compiled", "pointers"]
 
 _FLAGS = ("-O3", "-std=c++17", "-fPIC", "-shared", "-ffp-contract=fast")
 _FOR_THIS_PROCESSOR = (("-march=native",), ("-mcpu=native",), ())  # the first that the compiler takes
@@ -21,19 +22,19 @@ _COMPILERS = ("c++", "g++", "clang++")
 _COMPILE_SECONDS = 120
 
 
-class CompilationError(RuntimeError):
-    """There is no compiled library; the message says why. Nobody fails for it: there are other ways."""
+class NoKernelsError(RuntimeError):
+    """There is no library of kernels; the message says why. Nobody fails for it: torch does the same work."""
 
 
 def compiled(source: Path) -> ctypes.CDLL:
-    """The library, from the cache where it was built before; CompilationError says why there is none."""
+    """The library, from the cache where it was built before; NoKernelsError says why there is none."""
     compiler = next((found for name in _COMPILERS if (found := shutil.which(os.environ.get("CXX") or name))), None)
     if compiler is None:
-        raise CompilationError("there is no C++ compiler on the path")
+        raise NoKernelsError("there is no C++ compiler on the path")
     try:
         return ctypes.CDLL(str(_built(compiler, source)))
     except (OSError, subprocess.SubprocessError) as error:
-        raise CompilationError(f"{compiler} could not build them: {error}") from error
+        raise NoKernelsError(f"{compiler} could not build them: {error}") from error
 
 
 def pointers(*names: str) -> tuple[tuple[str, type[ctypes.c_void_p]], ...]:
@@ -44,7 +45,8 @@ def pointers(*names: str) -> tuple[tuple[str, type[ctypes.c_void_p]], ...]:
 def _built(compiler: str, source: Path) -> Path:
     """The compiled library in the cache, found by everything that it depends on."""
     version = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=30).stdout
-    what = source.read_bytes() + version + repr(_FLAGS).encode() + _processor().encode()
+    sources = f"-DYINYAN_SOURCES={sources_digest(source):#x}ull"
+    what = version + repr((_FLAGS, sources)).encode() + _processor().encode()
     key, folder = hashlib.sha256(what).hexdigest()[:24], library_folder()
     kept = find_library(folder, key)
     if kept is not None:
@@ -52,7 +54,7 @@ def _built(compiler: str, source: Path) -> Path:
     with tempfile.TemporaryDirectory(dir=folder) as place:
         made = Path(place) / "kernels.so"
         for tuned in _FOR_THIS_PROCESSOR:
-            command = [compiler, *_FLAGS, *tuned, str(source), "-o", str(made)]
+            command = [compiler, *_FLAGS, *tuned, sources, str(source), "-o", str(made)]
             done = subprocess.run(command, capture_output=True, timeout=_COMPILE_SECONDS)
             if done.returncode == 0:
                 return keep_library(made, folder, key)

@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "abi.h"
+#include "processor.h"
+
 namespace {
 
 constexpr int kLanes = 16;    // floats worked on at once; compilers lower it to what the processor has
@@ -80,6 +83,17 @@ struct Layer {
   const float* next_left;  // (rows, next_rank) or none: the sums over rows of next_left_i out_i are taken
   int64_t next_rank;
 };
+
+uint64_t structure_layout() {
+  return abi::layout_of({
+      STRUCTURE(Matrix), FIELD(Matrix, indptr), FIELD(Matrix, columns), FIELD(Matrix, values), FIELD(Matrix, factor),
+      FIELD(Matrix, last),
+      STRUCTURE(Layer), FIELD(Layer, size), FIELD(Layer, x), FIELD(Layer, own), FIELD(Layer, base), FIELD(Layer, f),
+      FIELD(Layer, gathered), FIELD(Layer, gathering), FIELD(Layer, matrices), FIELD(Layer, num_matrices),
+      FIELD(Layer, other), FIELD(Layer, left), FIELD(Layer, right), FIELD(Layer, rank), FIELD(Layer, out),
+      FIELD(Layer, part), FIELD(Layer, row_dots), FIELD(Layer, next_left), FIELD(Layer, next_rank)
+  });
+}
 
 }  // extern "C"
 

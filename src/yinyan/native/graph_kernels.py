@@ -1,10 +1,9 @@
-"""Compiled kernels for the CPU: built once by the machine's own compiler, and done without where there is none."""
+"""Compiled kernels for the CPU: layers, rows, draws and counts over a graph; torch does the same without them."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -12,7 +11,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from yinyan.native.compiling import CompilationError, compiled, pointers
+from yinyan.native.compiling import NoKernelsError, pointers
+from yinyan.native.loading import load_kernels
 from yinyan.native.ranges import equal_parts, row_ranges, run_all, run_ranges, split_evenly
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "layer",
     "library",
     "multiply_pairs",
+    "origin",
     "pair_gradients",
     "project",
     "scaled_values",
@@ -350,7 +351,8 @@ def count_shared(
 
 def why_not() -> str | None:
     """Why there are no compiled kernels; None where there are."""
-    return _load()[1]
+    built, words = _load()
+    return None if built is not None else words
 
 
 def _required() -> ctypes.CDLL:
@@ -361,20 +363,24 @@ def _required() -> ctypes.CDLL:
 
 
 def library() -> ctypes.CDLL | None:
-    """The compiled kernels; None where they are switched off (YINYAN_NATIVE=0) or cannot be built."""
+    """The compiled kernels; None where they are switched off (YINYAN_NATIVE=0) or there are none."""
     return _load()[0]
 
 
+def origin() -> str:
+    """Where the kernels are from: for which processors, of the wheel or compiled here; or why there are none."""
+    return _load()[1] if library() else f"torch's own ({why_not()})"
+
+
 @functools.cache
-def _load() -> tuple[ctypes.CDLL | None, str | None]:
-    if os.environ.get("YINYAN_NATIVE", "1") == "0":
-        return None, "switched off by YINYAN_NATIVE=0"
+def _load() -> tuple[ctypes.CDLL | None, str]:
+    """The library and where it is from; or None, and why."""
     try:
-        built = compiled(_SOURCE)
-    except CompilationError as error:
+        built, where = load_kernels(_SOURCE, (_Matrix, _Layer))
+    except NoKernelsError as error:
         return None, str(error)
     _declare(built)
-    return (built, None) if _is_right(built) else (None, "what was compiled gives wrong sums")
+    return (built, where) if _is_right(built) else (None, "what was compiled gives wrong sums")
 
 
 def _declare(built: ctypes.CDLL) -> None:

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include "abi.h"
 #ifdef __AVX512F__
 #include <immintrin.h>
 #endif
@@ -714,6 +716,23 @@ struct Lists {
   const int64_t* met;      // (queries, num_met) more of them; -1 is none
   int64_t num_met;
 };
+
+uint64_t structure_layout() {
+  return abi::layout_of({
+      STRUCTURE(Decoder), FIELD(Decoder, y), FIELD(Decoder, stride), FIELD(Decoder, size), FIELD(Decoder, panels),
+      FIELD(Decoder, shared), FIELD(Decoder, sketch_size), FIELD(Decoder, bias), FIELD(Decoder, output),
+      FIELD(Decoder, first), FIELD(Decoder, mixed), FIELD(Decoder, direct), FIELD(Decoder, said),
+      FIELD(Decoder, said_bias), FIELD(Decoder, output_bias), FIELD(Decoder, residual), FIELD(Decoder, width),
+      FIELD(Decoder, num_later), FIELD(Decoder, later), FIELD(Decoder, norms), FIELD(Decoder, epsilon),
+      FIELD(Decoder, adds),
+      STRUCTURE(Screen), FIELD(Screen, codes), FIELD(Screen, columns), FIELD(Screen, starts), FIELD(Screen, errors),
+      FIELD(Screen, norms), FIELD(Screen, panels), FIELD(Screen, bias), FIELD(Screen, scales), FIELD(Screen, output),
+      FIELD(Screen, constant), FIELD(Screen, per_error), FIELD(Screen, per_norm), FIELD(Screen, residual),
+      FIELD(Screen, decoder), FIELD(Screen, own), FIELD(Screen, inverse),
+      STRUCTURE(Lists), FIELD(Lists, codes), FIELD(Lists, rows), FIELD(Lists, starts), FIELD(Lists, is_stale),
+      FIELD(Lists, columns), FIELD(Lists, left_out), FIELD(Lists, ends), FIELD(Lists, met), FIELD(Lists, num_met)
+  });
+}
 
 }  // extern "C"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import os
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.native.compiling import CompilationError, compiled
+from yinyan.native.compiling import NoKernelsError
+from yinyan.native.loading import load_kernels, switched_off
 from yinyan.native.ranges import run_all, run_ranges, split_evenly
 
 __all__ = [
@@ -302,15 +302,15 @@ def screens_quickly() -> bool:
 
 
 def library() -> ctypes.CDLL | None:
-    """The compiled kernels; None where they are switched off (YINYAN_NATIVE=0) or cannot be built."""
-    return None if os.environ.get("YINYAN_NATIVE", "1") == "0" else _load()
+    """The compiled kernels; None where they are switched off (YINYAN_NATIVE=0) or there are none."""
+    return None if switched_off() else _load()
 
 
 @functools.cache
 def _load() -> ctypes.CDLL | None:
     try:
-        built = compiled(_SOURCE)
-    except CompilationError:  # `yinyan doctor` says why there are none; torch does the work
+        built = load_kernels(_SOURCE, (_Decoder, _Screen, _Lists)).library
+    except NoKernelsError:  # `yinyan doctor` says why there are none; torch does the work
         return None
     long, pointer = ctypes.c_int64, ctypes.c_void_p
     built.score_targets.argtypes = (pointer, pointer, pointer, pointer, long, long, pointer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,8 +20,9 @@ from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.model.tensors import feature_tensor, message_graph, pick_device
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.held_out import reranked_lists
-from yinyan.retrieval.reranking import SHORTLIST
+from yinyan.retrieval.ranks import Listing, ranks_of
 from yinyan.retrieval.scorer import Scorer as DecoderScorer
+from yinyan.retrieval.shards import Search
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.retrieval.state import linked_rows
 from yinyan.settings import Settings
@@ -33,8 +34,8 @@ from yinyan.training.fit import fit_model
 from yinyan.training.hooks import Hooks
 
 __all__ = [
-    *("Best", "BlockScorer", "Fits", "Method", "Outcome", "Overrides", "Scorer", "Task"),
-    *("best_of", "blocks_of", "merged", "products", "searches", "trained"),
+    *("Best", "BlockScorer", "Fits", "Method", "Outcome", "Overrides", "Ranks", "Scorer", "Task"),
+    *("merged", "products", "searches", "trained"),
 ]
 
 Pairs = NDArray[np.int64]
@@ -44,6 +45,8 @@ Overrides = Mapping[str, Mapping[str, Any]]
 Scorer = Callable[[Pairs], Scores]  # (p, 2) pairs of node rows -> (p,) scores, the larger the likelier
 BlockScorer = Callable[[Rows, Rows], Scores]  # (b,) sources, (t,) targets -> (b, t) scores
 Best = Callable[[Rows, int, Excluded, Rows | None], list[TopK]]  # sources, k, what each leaves out, candidates
+# sources, the relevant targets of each, what else is no candidate of it, candidates -> ascending ranks of the relevant
+Ranks = Callable[[Rows, Sequence[Rows], Sequence[Rows], Rows | None], list[Rows]]
 Fits = MutableMapping[str, Fitted]
 
 
@@ -68,6 +71,7 @@ class Outcome(NamedTuple):
     block: BlockScorer | None = None  # scores of all pairs of some sources and some targets, where that is quicker
     best: Best | None = None  # the best targets of some sources, where that is quicker than scoring all pairs
     fitted: Fitted | None = None  # the trained model, where our loop trained it
+    ranks: Ranks | None = None  # ranks among all candidates, where these need not all be scored here
 
 
 Method = Callable[[Task], Outcome]
@@ -131,66 +135,39 @@ def trained(
         scores = score_pairs(fitted.model, embeddings, messages, rows)
         return scores if reranker is None else scores + reranker.of_pairs(rows.cpu().numpy())
 
-    block, best = searches(fitted.model, embeddings, split, reranker)
-    return Outcome(score, fitted.best_score, spared, block, best, fitted)
+    best, ranks = searches(fitted.model, embeddings, split, reranker)
+    return Outcome(score, fitted.best_score, spared, best=best, fitted=fitted, ranks=ranks)
 
 
 def searches(
-    model: Model, embeddings: Tensor, split: Split, reranker: Reranker | None = None
-) -> tuple[BlockScorer | None, Best | None]:
-    """How the targets of a source are ranked: `Outcome.block` and `Outcome.best` of a trained model."""
-    block = blocks_of(model, embeddings)
-    if reranker is not None and block is not None:
-        return _reranked_blocks(split, block, reranker), None
-    return block, best_of(model, embeddings)
+    model: Model,
+    embeddings: Tensor,
+    split: Split | None = None,
+    reranker: Reranker | None = None,
+    search: Search | None = None,
+) -> tuple[Best | None, Ranks | None]:
+    """How the targets of a source are ranked: `Outcome.best` and `Outcome.ranks` of a trained model.
 
-
-def best_of(model: Model, embeddings: Tensor) -> Best | None:
-    """Exact search with a model's decoder; None for one that looks at more than two rows."""
+    Both are None for a model that looks at more than two rows, and the first for one that is reranked: its shortlist
+    stands first, in the order that users see. The `search` is exact; it is that of this process unless given.
+    """
     if not _reads_two_rows(model):
-        return None
-    search, rows = ExactSearch(model.decoder), Snapshot.of(embeddings)
+        return None, None
+    rows, found = Snapshot.of(embeddings), search or ExactSearch(model.decoder)
+    scorer, listing = DecoderScorer(model.decoder), None
+    if reranker is not None and split is not None:
+        graph = split.graph
+        linked = np.concatenate([graph.find_edges(split.train_targets), graph.find_edges(split.valid_targets)])
+        known = graph.with_edges(np.union1d(linked[linked >= 0], split.test_messages))
+        listing = Listing(reranker, partial(linked_rows, known))
 
     def best(sources: Rows, k: int, excluded: Excluded, pool: Rows | None) -> list[TopK]:
-        return search.top_k(rows, sources, k, excluded, pool)
+        return found.top_k(rows, sources, k, excluded, pool)
 
-    return best
+    def ranks(sources: Rows, relevant: Sequence[Rows], barred: Sequence[Rows], pool: Rows | None) -> list[Rows]:
+        return ranks_of(found, scorer, rows, sources, relevant, barred, pool, listing)
 
-
-def blocks_of(model: Model, embeddings: Tensor) -> BlockScorer | None:
-    """Scores of some sources with a model's decoder, by its compiled kernel; None for one that looks at more rows."""
-    if not _reads_two_rows(model):
-        return None
-    scorer = DecoderScorer(model.decoder)
-
-    def block(sources: Rows, targets: Rows) -> Scores:
-        return np.stack([scorer.scores(embeddings, embeddings[int(source)], targets) for source in sources])
-
-    return block
-
-
-def _reranked_blocks(split: Split, block: BlockScorer, reranker: Reranker) -> BlockScorer:
-    """Scores in the order that users see: the shortlist of new partners reranked, and the others behind it."""
-    graph = split.graph
-    linked = np.concatenate([graph.find_edges(split.train_targets), graph.find_edges(split.valid_targets)])
-    known = graph.with_edges(np.union1d(linked[linked >= 0], split.test_messages))
-
-    def reranked_block(sources: Rows, targets: Rows) -> Scores:
-        scores = np.array(block(sources, targets))
-        for row, source in zip(scores, sources.tolist(), strict=True):
-            old = np.append(linked_rows(known, source), source)
-            places = np.minimum(np.searchsorted(targets, old), targets.size - 1)  # targets are ascending
-            new = row.copy()
-            new[places[targets[places] == old]] = -np.inf
-            listed = np.argpartition(-new, SHORTLIST)[:SHORTLIST] if new.size > SHORTLIST else np.arange(new.size)
-            listed = listed[np.isfinite(new[listed])]
-            starts = np.array([0, listed.size])
-            better = row[listed] + reranker.of_candidates(np.array([source]), starts, targets[listed])
-            row -= max(0.0, float(row.max() - better.min(initial=np.inf))) + 1.0
-            row[listed] = better
-        return scores
-
-    return reranked_block
+    return None if listing is not None else best, ranks
 
 
 def products(left: NDArray[np.float32], right: NDArray[np.float32] | None = None) -> tuple[Scorer, BlockScorer]:

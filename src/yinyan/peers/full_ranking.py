@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.graph import Graph
 from yinyan.graph.graph import Adjacency
-from yinyan.metrics.ranking import FullRanking, full_ranking, ranking_by_rivals
-from yinyan.peers.contract import Best, Outcome, Scorer, Scores
+from yinyan.metrics.ranking import FullRanking, full_ranking, ranking_by_ranks, ranking_by_rivals
+from yinyan.peers.contract import Best, Outcome, Ranks, Scorer, Scores
 from yinyan.randomness import named_seed
 from yinyan.splits import Split
 
@@ -69,14 +69,16 @@ def ranked_links(
 ) -> FullRanking:
     """The figures of (t, 2) held-out links, source first, among all nodes that are not linked by the edges `seen`.
 
-    A model of two stored rows is asked for the best targets of each source, by exact search, unless a `whole` ranking
-    is wanted. Other methods score all pairs.
+    A model of two stored rows is asked for the best targets of each source, by exact search, or for a `whole` ranking
+    for the ranks of its links. Other methods score all pairs.
     """
     seen = np.setdiff1d(seen, graph.find_edges(held_out))  # where a split leaks on purpose, its links are asked for
     known = _known(graph, seen)
     side = None if graph.sides is None else graph.sides == 1
     if outcome.best is not None and not whole:
-        return _by_best(outcome.score, outcome.best, held_out, known, side, ks)
+        return _by_best(outcome.score, outcome.best, _Asked.of(held_out, known, side), ks)
+    if outcome.ranks is not None:
+        return _by_ranks(outcome.ranks, _Asked.of(held_out, known, side), ks)
     everyone = np.arange(graph.num_nodes) if side is None else np.flatnonzero(side)
 
     def rows(sources: Rows) -> Scores:
@@ -88,30 +90,46 @@ def ranked_links(
     return full_ranking(rows, held_out, num_nodes=graph.num_nodes, known=known, candidates=side, ks=ks)
 
 
-def _by_best(
-    score: Scorer,
-    best: Best,
-    held_out: Rows,
-    known: Adjacency,
-    side: NDArray[np.bool_] | None,
-    ks: Sequence[int],
-) -> FullRanking:
-    held_out = np.unique(held_out, axis=0)
-    sources, first = np.unique(held_out[:, 0], return_index=True)
-    relevant = dict(zip(sources.tolist(), np.split(held_out[:, 1], first[1:]), strict=True))
-    pool = None if side is None else np.flatnonzero(side)
-    count = len(known.indptr) - 1 if pool is None else pool.size
+class _Asked(NamedTuple):
+    """The sources of held-out links, and what each ranks."""
+
+    held_out: Rows  # (t, 2) distinct, sorted
+    sources: Rows  # (s,)
+    relevant: list[Rows]  # held-out targets of each source
+    linked: list[Rows]  # its known ones
+    pool: Rows | None  # candidates; None for all
+    sizes: Rows  # (s,) how many candidates each has
+
+    @classmethod
+    def of(cls, held_out: Rows, known: Adjacency, side: NDArray[np.bool_] | None) -> _Asked:
+        held_out = np.unique(held_out, axis=0)
+        sources, first = np.unique(held_out[:, 0], return_index=True)
+        pool = None if side is None else np.flatnonzero(side)
+        count = len(known.indptr) - 1 if pool is None else pool.size
+        linked = [known.indices[known.indptr[s] : known.indptr[s + 1]] for s in sources.tolist()]
+        itself = 1 if side is None else 0
+        sizes = np.array([count - itself - len(rows) for rows in linked])
+        return cls(held_out, sources, np.split(held_out[:, 1], first[1:]), linked, pool, sizes)
+
+
+def _by_best(score: Scorer, best: Best, asked: _Asked, ks: Sequence[int]) -> FullRanking:
+    places = {source: place for place, source in enumerate(asked.sources.tolist())}
 
     def excluded(source: int) -> Rows:
-        return np.concatenate([_linked(known, source), relevant[source]])
+        return np.concatenate([asked.linked[places[source]], asked.relevant[places[source]]])
 
     rivals: list[Scores] = []
-    for start in range(0, sources.size, _SOURCES):
-        asked = sources[start : start + _SOURCES]
-        rivals += [top.scores for top in best(asked, max(ks), excluded, pool)]
-    itself = 1 if side is None else 0
-    sizes = np.array([count - itself - len(_linked(known, source)) for source in sources.tolist()])
-    return ranking_by_rivals(score(held_out), rivals, held_out, num_candidates=sizes, ks=ks)
+    for start in range(0, asked.sources.size, _SOURCES):
+        rivals += [top.scores for top in best(asked.sources[start : start + _SOURCES], max(ks), excluded, asked.pool)]
+    return ranking_by_rivals(score(asked.held_out), rivals, asked.held_out, num_candidates=asked.sizes, ks=ks)
+
+
+def _by_ranks(ranks: Ranks, asked: _Asked, ks: Sequence[int]) -> FullRanking:
+    found: list[Rows] = []
+    for start in range(0, asked.sources.size, _SOURCES):
+        part = slice(start, start + _SOURCES)
+        found += ranks(asked.sources[part], asked.relevant[part], asked.linked[part], asked.pool)
+    return ranking_by_ranks(np.concatenate(found), asked.held_out, num_candidates=asked.sizes, ks=ks)
 
 
 def _from_sources(graph: Graph, links: Rows) -> Rows:
@@ -128,7 +146,3 @@ def _known(graph: Graph, seen: Rows) -> Adjacency:
     order = np.argsort(graph.edges[seen, 0], kind="stable")
     indptr = np.searchsorted(graph.edges[seen[order], 0], np.arange(graph.num_nodes + 1))
     return Adjacency(indptr, graph.edges[seen[order], 1], order)
-
-
-def _linked(known: Adjacency, source: int) -> Rows:
-    return known.indices[known.indptr[source] : known.indptr[source + 1]]

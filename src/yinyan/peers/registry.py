@@ -19,7 +19,8 @@ __all__ = ["METHODS", "PEERS", "Card", "method"]
 class Card(NamedTuple):
     """A method's family and where it lives, as module:function within this package.
 
-    Heuristics are functions of a message graph and pairs; other methods of a task.
+    Heuristics are functions of a message graph and pairs; other methods of a task. Those of the family 'temporal' need
+    the times of edges.
     """
 
     family: str
@@ -51,6 +52,15 @@ METHODS = {
     ),
     "katz": Card("heuristic", "walk_sums:katz", "walks of all lengths, the longer the less"),
     "pagerank": Card("heuristic", "walk_sums:personalised_pagerank", "personalised PageRank, both ways"),
+    "aa-decayed": Card(
+        "temporal", "timed:adamic_adar_decayed", "Adamic-Adar and paths of three links, by links that decay with age"
+    ),
+    "preferential-decayed": Card(
+        "temporal", "timed:preferential_decayed", "preferential attachment by links that decay with age"
+    ),
+    "popularity-window": Card("temporal", "timed:popularity_window", "the product of the links of a last window"),
+    "recency": Card("temporal", "timed:recency", "time since the last links of both nodes"),
+    "last-neighbour": Card("temporal", "timed:last_neighbour", "neighbours of the last neighbours"),
     "boosted": Card("trees", "boosted:boosted", "gradient-boosted trees over six heuristics"),
     "mlp": Card("no graph", "mlp:mlp", "no graph (MLP)"),
     "distilled-logits": Card(

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from yinyan.errors import InputError, MissingExtraError
 from yinyan.files import atomic_path
-from yinyan.native import graph_kernels
+from yinyan.native import graph_kernels, partition_kernels
 from yinyan.preparing.merging import edge_blocks
 from yinyan.preparing.plan import Plan
 from yinyan.preparing.tasks import Summary
@@ -24,9 +24,11 @@ __all__ = ["Sizes", "check_partition", "partition_nodes"]
 
 Rows = npt.NDArray[np.int64]
 
-# bytes in memory: compressed rows take 8 per edge (METIS copies and coarsens them), orders and labels the rest
-_PER_EDGE = {"communities": 8, "metis": 80}
-_PER_NODE = {"communities": 80, "metis": 160}
+# bytes in memory: compressed rows take 8 per edge (both merge nodes to smaller graphs, METIS copies too), orders,
+# labels and costs the rest
+_PER_EDGE = {"communities": 40, "metis": 80}
+_PER_NODE = {"communities": 160, "metis": 160}
+_SLACK = 1.05  # of its share of the cost that a part may have
 _COMMUNITIES = 2  # per part at least: one that is cut joins two parts
 _MOST_EDGES = 2**30 - 1  # places in compressed rows have 32 bits
 
@@ -57,14 +59,11 @@ def partition_nodes(plan: Plan, sizes: Sizes, place: Path, task: int) -> Summary
         return {**facts, "starts": [sizes.nodes * part // plan.parts for part in range(plan.parts + 1)]}
     largest = max(1, sizes.nodes // (_COMMUNITIES * plan.parts))
     order = block_order(lambda: _pairs(plan), sizes.nodes, largest)
-    if method == "metis":
-        owner = _metis_parts(plan, sizes)
-        order = order[np.argsort(owner[order], kind="stable")]
-        starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=plan.parts))])
-        if (np.diff(starts) == 0).any():
-            raise InputError(f"METIS leaves one of {plan.parts} parts without nodes: use fewer parts, or 'communities'")
-    else:
-        starts = _equal_cost(_degrees(plan, sizes)[order], plan.parts)
+    owner = _metis_parts(plan, sizes) if method == "metis" else _communities(plan, sizes)
+    order = order[np.argsort(owner[order], kind="stable")]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=plan.parts))])
+    if (np.diff(starts) == 0).any():
+        raise InputError(f"METIS leaves one of {plan.parts} parts without nodes: use fewer parts, or 'communities'")
     final = np.empty(sizes.nodes, dtype=np.int64)
     final[order] = np.arange(sizes.nodes)
     with atomic_path(place.with_suffix(".npy")) as temporary, temporary.open("wb") as file:
@@ -78,8 +77,8 @@ def _affordable(plan: Plan, sizes: Sizes) -> tuple[str, str]:
     if method == "hash":
         return method, ""
     need = _PER_EDGE[method] * sizes.edges + _PER_NODE[method] * sizes.nodes
-    if graph_kernels.library() is None:
-        return "hash", f"parts by hash: {method} needs the compiled kernels ({graph_kernels.why_not()})"
+    if partition_kernels.why_not() is not None:
+        return "hash", f"parts by hash: {method} needs the compiled kernels ({partition_kernels.why_not()})"
     if sizes.edges > _MOST_EDGES:
         return "hash", f"parts by hash: {method} takes {_MOST_EDGES:,} edges at most"
     if need > plan.memory:
@@ -95,22 +94,14 @@ def _pairs(plan: Plan) -> Iterator[Tensor]:
         yield torch.from_numpy(pairs[block.is_first()] if plan.directed else pairs)
 
 
-def _degrees(plan: Plan, sizes: Sizes) -> Rows:
-    degrees = np.zeros(sizes.nodes, dtype=np.int64)
-    for pairs in _pairs(plan):
-        nodes, counts = np.unique(pairs.numpy(), return_counts=True)
-        degrees[nodes] += counts
-    return degrees
-
-
-def _equal_cost(degrees: Rows, parts: int) -> Rows:
-    """(parts + 1,) starts of ranges of about the same cost: half of it by nodes, half by edges; none is empty."""
-    cost = np.cumsum(degrees + max(1.0, float(degrees.mean())))
-    cuts = np.searchsorted(cost, cost[-1] * np.arange(1, parts) / parts)
-    for number in range(len(cuts)):
-        least = cuts[number - 1] + 1 if number else 1
-        cuts[number] = min(max(cuts[number], least), len(degrees) - (parts - 1 - number))
-    return np.concatenate([[0], cuts, [len(degrees)]]).astype(np.int64)
+def _communities(plan: Plan, sizes: Sizes) -> Rows:
+    """(n,) the part of each node: parts of about the same cost, half of it by nodes, half by edges."""
+    if plan.parts == 1:
+        return np.zeros(sizes.nodes, dtype=np.int64)
+    indptr, columns = graph_kernels.symmetric_rows_of_blocks(lambda: _pairs(plan), sizes.nodes)
+    degrees = indptr.diff().double()
+    cost = degrees + degrees.mean().clamp(min=1.0)
+    return partition_kernels.partition(indptr, columns, cost, plan.parts, _SLACK).numpy().astype(np.int64)
 
 
 def _metis() -> Any:

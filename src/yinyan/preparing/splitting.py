@@ -17,7 +17,7 @@ from yinyan.preparing.plan import Plan
 from yinyan.preparing.tasks import Summary
 from yinyan.randomness import named_seed
 from yinyan.splits import Parts
-from yinyan.splits.split import refuse_few
+from yinyan.splits.dividing import refuse_few
 
 __all__ = ["ROLES", "SplitRule", "audit_range", "check_parts", "split_rule"]
 

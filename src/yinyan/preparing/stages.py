@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from yinyan.distributed.prepared import MANIFEST
 from yinyan.errors import InputError, StoreError
 from yinyan.files import exclusive, remove_abandoned
 from yinyan.graph.features import FeatureEncoder
@@ -28,7 +29,7 @@ from yinyan.preparing.plan import Partition, Plan, Protocol, make_plan, remember
 from yinyan.preparing.ranges import Ranges, ranges_of
 from yinyan.preparing.splitting import SplitRule, audit_range, check_parts, split_rule
 from yinyan.preparing.tasks import Engine, Summary, check_engine, run_stage
-from yinyan.preparing.writing import MANIFEST, Material, write_manifest, write_part
+from yinyan.preparing.writing import Material, write_manifest, write_part
 from yinyan.progress import make_folder
 from yinyan.text import counted
 
@@ -286,7 +287,7 @@ def prepare(
         Files of nodes, in the same forms: ids and feature columns.
     partition
         'communities' keeps neighbours together; 'metis' does so with the package pymetis; 'hash' spreads nodes evenly.
-        The first two hold 8 or 80 bytes per edge in memory, and become 'hash' if that exceeds `memory`.
+        The first two hold 40 or 80 bytes per edge in memory, and become 'hash' if that exceeds `memory`.
     protocol
         Split of the edges: 'holdout' (validation edges only), 'clean' (at random by unordered pairs) or 'temporal'.
     valid_share, test_share

@@ -14,20 +14,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from yinyan import __version__
-from yinyan.datasets.digests import file_digest
+from yinyan.distributed.prepared import FORMAT, MANIFEST, MARK, part_name
 from yinyan.errors import StoreError
-from yinyan.files import atomic_path, write_text
+from yinyan.files import atomic_path, file_digest, write_text
 from yinyan.preparing.buckets import read_bucket
 from yinyan.preparing.plan import Plan
 from yinyan.preparing.ranges import Ranges
 from yinyan.preparing.tasks import Summary, task_files
 from yinyan.progress import make_folder
 
-__all__ = ["FORMAT", "MANIFEST", "MARK", "Material", "part_name", "write_manifest", "write_part"]
-
-FORMAT = 1
-MANIFEST = "manifest.json"
-MARK = b"yinyan.prepared"  # in the metadata of every file: which preparation it is of
+__all__ = ["Material", "write_manifest", "write_part"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -42,11 +38,6 @@ class Material(NamedTuple):
     id_type: str  # 'int64' or 'string'
     with_weights: bool
     with_times: bool
-
-
-def part_name(kind: str, part: int) -> str:
-    """The path of a part's file below the prepared folder."""
-    return f"{kind}/part-{part:05d}.parquet"
 
 
 def write_part(plan: Plan, common: Material, place: Path, part: int) -> Summary:

@@ -57,12 +57,19 @@ def stand_in(name: str) -> Dataset:
         num_nodes=count,
         features=_features(features, group, generator),
         weights=generator.integers(1, 5, len(pairs)).astype(np.float32) if name == "ogbl-collab" else None,
-        times=generator.integers(1990, 2020, len(pairs)) if name == "ogbl-collab" else None,
+        times=_times(name, len(pairs), generator),
         directed=name in ("ogbl-citation2", "fb15k-237", "wn18rr"),
         sides=sides,
     )
     fixed = name.startswith(("ogbl-", "heart-")) or ranked
     return Dataset(name, graph, _parts(graph, own=metric == "mrr", generator=generator) if fixed else None, metric)
+
+
+def _times(name: str, count: int, generator: np.random.Generator) -> NDArray[np.int64] | None:
+    """Years, or seconds of half a year from the middle of April 2004 on."""
+    if name == "ogbl-collab":
+        return generator.integers(1990, 2020, count)
+    return 1_081_987_200 + generator.integers(0, 15_552_000, count) if name == "collegemsg" else None
 
 
 def _features(kind: str, group: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.float32] | None:

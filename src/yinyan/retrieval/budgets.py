@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from yinyan.errors import SettingsError
 from yinyan.retrieval.efforts import Effort, Efforts, ladder, smaller
-from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
+from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import is_linear
+from yinyan.retrieval.shards import Search, ShardedProbing
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = [
@@ -72,7 +73,7 @@ class Sample:
     @classmethod
     def draw(
         cls,
-        exact: ExactSearch,
+        exact: Search,
         rows: Snapshot,
         count: int,
         k: int,
@@ -92,7 +93,7 @@ class Sample:
         """Some of the sources."""
         return dataclasses.replace(self, sources=self.sources[which], truth=self.truth[which])
 
-    def try_out(self, search: Probing, rows: Snapshot, k: int) -> Trial:
+    def try_out(self, search: Probing | ShardedProbing, rows: Snapshot, k: int) -> Trial:
         """Recall and time of a search for k rows."""
         started = time.perf_counter()
         found = search.top_k(rows, self.sources, k, self.excluded, around=self.around)
@@ -150,7 +151,7 @@ def recall_of(found: Sequence[TopK], truth: Sequence[TopK]) -> float:
 
 
 def try_efforts(
-    search: Probing,
+    search: Probing | ShardedProbing,
     rows: Snapshot,
     sample: Sample,
     k: int,
@@ -182,7 +183,7 @@ def try_efforts(
 
     trials: list[Trial] = []
     sample.part(slice(0, 2)).try_out(search, rows, k)  # what is done once only shall not count
-    steps = ladder(len(search.lists.centres), k, linear=is_linear(search.decoder))
+    steps = ladder(search.num_cells, k, linear=is_linear(search.decoder))
     for effort in steps[min(first, len(steps) - 1) :]:
         trial = tried(effort)
         trials.append(trial)

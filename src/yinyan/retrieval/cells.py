@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-__all__ = ["centres_of", "nearest_centres"]
+__all__ = ["centres_of", "nearest_centres", "num_cells"]
 
 _SAMPLE = 32  # rows a centre that k-means sees
 _ROUNDS = 6
@@ -41,3 +43,9 @@ def nearest_centres(points: Tensor, centres: Tensor) -> NDArray[np.int64]:
     parts = [torch.addmm(half, block.float(), centres.t()).argmax(1) for block in points.split(_BLOCK)]
     found = torch.cat(parts) if parts else torch.empty(0, dtype=torch.long)
     return found.cpu().numpy()
+
+
+def num_cells(num_nodes: int) -> int:
+    """About four times the square root, a power of two; never fewer than sixteen rows a cell in the mean."""
+    power = round(math.log2(4 * math.sqrt(max(1, num_nodes))))
+    return max(1, min(1 << power, num_nodes // 16))

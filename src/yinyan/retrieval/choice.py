@@ -18,12 +18,15 @@ from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import EXACT_BELOW, Index, build_index, num_cells, sample_size
 from yinyan.retrieval.queries import is_covered
+from yinyan.retrieval.sharded_index import build_sharded_index
+from yinyan.retrieval.shards import ShardedSearch
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["Chooser", "Costs", "Search", "checked_search", "described", "estimated_costs"]
 
 Search = Literal["auto", "exact", "index"]
 _PRODUCTS = 2.5e10  # multiplications per second of k-means and lists, measured on two cores at 200,000 nodes
+_CORES = 2
 _KMEANS = 6 * 32  # passes over rows per cell: see `cells`
 _TRIED = 2.0  # times the exact answers of the sample: an allowance for trying efforts, not measured
 _FASTER = 8  # times as fast as exact search: an assumption, below the least of retrieval.json
@@ -44,11 +47,15 @@ class Costs(NamedTuple):
         return self.build + self.search < self.exact
 
 
-def estimated_costs(num_nodes: int, columns: int, sources: float, exact_seconds: float) -> Costs:
-    """What answers for so many sources cost, if an exact one takes `exact_seconds`."""
-    cells = num_cells(num_nodes)
-    sums = columns * (_KMEANS * cells * min(cells, num_nodes / 32) + num_nodes * cells)
-    build = sums / _PRODUCTS + (1 + _TRIED) * 2 * sample_size(num_nodes) * exact_seconds
+def estimated_costs(
+    num_nodes: int, columns: int, sources: float, exact_seconds: float, shards: ShardedSearch | None = None
+) -> Costs:
+    """What answers for so many sources cost, if an exact one takes `exact_seconds`; shards build at the same time."""
+    built = num_nodes if shards is None else max(last - first for first, last in shards.ranges)
+    rate = _PRODUCTS if shards is None else _PRODUCTS * shards.threads / _CORES
+    cells = num_cells(built)
+    sums = columns * (_KMEANS * cells * min(cells, built / 32) + built * cells)
+    build = sums / rate + (1 + _TRIED) * 2 * sample_size(num_nodes) * exact_seconds
     return Costs(sources * exact_seconds, build, sources * exact_seconds / _FASTER)
 
 
@@ -67,8 +74,17 @@ class Chooser:
     takes about twice the time of the better choice at most.
     """
 
-    def __init__(self, graph: Graph, decoder: Decoder, embeddings: Tensor, reranker: Reranker | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        decoder: Decoder,
+        embeddings: Tensor,
+        reranker: Reranker | None = None,
+        *,
+        shards: ShardedSearch | None = None,
+    ) -> None:
         self.graph, self.decoder, self.embeddings, self.reranker = graph, decoder, embeddings, reranker
+        self.shards = shards  # where both searches take place
         self.index: Index | None = None
         self._asked = 0  # sources answered exactly
         self._spent = 0.0  # seconds that this took
@@ -82,10 +98,24 @@ class Chooser:
             return None
         with self._lock:
             if self.index is None and (search == "index" or self._pays(sources, tell)):
-                budget = Budget(k=k)
-                index = build_index(self.graph, self.decoder, self.embeddings, budget=budget, tell=tell)
-                self.index = index._reranked_by(self.reranker)
+                self.index = self.built(budget=Budget(k=k), tell=tell)
             return self.index
+
+    def built(
+        self,
+        kind: str = "auto",
+        *,
+        budget: Budget,
+        seed: int = 0,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> Index:
+        """An index that is built now."""
+        whole = self.graph, self.decoder, self.embeddings
+        if self.shards is None:
+            index = build_index(*whole, kind=kind, budget=budget, seed=seed, tell=tell)
+        else:
+            index = build_sharded_index(*whole, self.shards, kind=kind, budget=budget, seed=seed, tell=tell)
+        return index._reranked_by(self.reranker)
 
     def keep(self, index: Index) -> None:
         """Use an index that was built before."""
@@ -101,7 +131,7 @@ class Chooser:
         total = self._asked + sources
         if n < EXACT_BELOW or total < _LEAST or not is_covered(self.decoder):
             return False
-        costs = estimated_costs(n, columns, total, self._exact_seconds())
+        costs = estimated_costs(n, columns, total, self._exact_seconds(), self.shards)
         taken = "an index is built" if costs.index_pays else "every node is scored"
         tell(
             f"{sources:,} nodes: exact search takes about {costs.exact:,.0f} s, an index about {costs.build:,.0f} s to "
@@ -115,7 +145,7 @@ class Chooser:
             return self._spent / self._asked
         y = self.embeddings.detach()
         some = np.linspace(0, y.shape[0] - 1, _TIMED + 1).astype(np.int64)
-        search, rows = ExactSearch(self.decoder), Snapshot.of(y, check=False)
+        search, rows = self.shards or ExactSearch(self.decoder), Snapshot.of(y, check=False)
         search.top_k(rows, some[:1], 1)  # what is done once only shall not count
         started = time.perf_counter()
         search.top_k(rows, some[1:], 10)

@@ -14,6 +14,7 @@ from torch import Tensor
 from yinyan.errors import InputError
 from yinyan.model.decoder import Decoder, DotDecoder
 from yinyan.native.retrieval_kernels import Collector, keep_best, select_above
+from yinyan.retrieval.counting import num_reaching
 from yinyan.retrieval.scorer import Scorer, dot_queries
 from yinyan.retrieval.screening import Bounds, Screen
 from yinyan.retrieval.snapshot import Snapshot
@@ -99,6 +100,19 @@ class ExactSearch:
             bounds = (made for part in own.split(_TOGETHER) for made in self.scorer.bounds(screen, rows.base, part))
             return [self._by_bounds(made, rows, own[at], k, left_out[at]) for at, made in enumerate(bounds)]
         return [self._one(rows, own[place], k, left_out[place], pool) for place in range(len(own))]
+
+    def reaching(
+        self, rows: Snapshot, sources: Rows, bars: Sequence[Scores], left_out: Sequence[Rows], pool: Rows | None = None
+    ) -> list[Rows]:
+        """For each source how many rows score at least each of its bars, of rows that did not change since a build."""
+        return self.reaching_of(rows.base, rows.gather(sources), bars, left_out, pool)
+
+    def reaching_of(
+        self, y: Tensor, own: Tensor, bars: Sequence[Scores], left_out: Sequence[Rows], pool: Rows | None = None
+    ) -> list[Rows]:
+        """The same for (s, row) stored vectors of sources."""
+        several = zip(own, bars, left_out, strict=True)
+        return [num_reaching(self.scorer, y, one, its, out, pool) for one, its, out in several]
 
     def _screen(self, y: Tensor) -> Screen | None:
         worth = self._may_screen and self._asked >= _SCREENED and y.shape[0] >= _SCREENED_ROWS

@@ -24,23 +24,25 @@ from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.results import Id, Recommendations
 from yinyan.retrieval.best_links import FIRST, best_links
 from yinyan.retrieval.budgets import Budget, Sample, Trial, measured_ks, nearest, try_efforts, unreached, within
+from yinyan.retrieval.cells import num_cells
 from yinyan.retrieval.efforts import Effort, Efforts, ladder
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
-from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import AtK, IndexMetadata, error_of, fingerprint
 from yinyan.retrieval.neighbourhoods import Neighbourhoods
-from yinyan.retrieval.probing import Probing
-from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear, points_of, queries_at
-from yinyan.retrieval.recommend import Where, Wish, checked_k, recommended
+from yinyan.retrieval.probing import Probing, lists_of
+from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear
+from yinyan.retrieval.recommend import Rules, Where, Wish, checked_k, recommended
 from yinyan.retrieval.reranking import reranked, shortlist_for
 from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.screening import Screen
+from yinyan.retrieval.shards import ShardedProbing, ShardedSearch
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.retrieval.state import SearchState, linked_rows
 
 __all__ = [
     "EXACT_BELOW",
     "KINDS",
+    "Building",
     "FoundState",
     "Index",
     "IndexMetadata",
@@ -52,6 +54,7 @@ __all__ = [
 
 KINDS = ("auto", "exact", "mips", "flashlight")
 Rows = NDArray[np.int64]
+IndexSearch = ExactSearch | Probing | ShardedSearch | ShardedProbing
 
 EXACT_BELOW = 20_000  # nodes: there a scan of all takes about as long as a search
 _SAMPLE = 64  # sources that recall is measured on; as many more choose the efforts
@@ -71,7 +74,7 @@ class FoundState(SearchState):
     graph: Graph
     decoder: Decoder
     snapshot: Snapshot
-    search: ExactSearch | Probing
+    search: IndexSearch
     measured_churn: float  # when recall was last measured
     reranker: Reranker | None = None
 
@@ -94,7 +97,7 @@ class FoundState(SearchState):
         gone = sources[self.snapshot.is_removed[sources]]
         if gone.size:
             raise InputError(f"row {gone[0]:,} was removed from the index")
-        if isinstance(self.search, ExactSearch):
+        if isinstance(self.search, ExactSearch | ShardedSearch):
             return self.search.top_k(self.snapshot, sources, k, excluded, pool)
         return self.search.top_k(self.snapshot, sources, k, excluded, pool, Neighbourhoods.of(self.graph))
 
@@ -106,7 +109,7 @@ class Index:
     """
 
     def __init__(
-        self, graph: Graph, decoder: Decoder, rows: Snapshot, search: ExactSearch | Probing, metadata: IndexMetadata
+        self, graph: Graph, decoder: Decoder, rows: Snapshot, search: IndexSearch, metadata: IndexMetadata
     ) -> None:
         self.decoder, self.metadata = decoder, metadata
         self._state = FoundState(graph, decoder, rows, search, rows.churn)
@@ -122,7 +125,7 @@ class Index:
         return str(self.metadata) + (f"\n{self.advice}" if self.advice else "")
 
     @property
-    def search(self) -> ExactSearch | Probing:
+    def search(self) -> IndexSearch:
         """What answers."""
         return self._state.search
 
@@ -137,6 +140,7 @@ class Index:
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
+        rules: Rules | None = None,
     ) -> Recommendations:
         """The `k` best partners of each node, as `LinkPredictor.recommend` lists them.
 
@@ -153,6 +157,8 @@ class Index:
         where
             A condition on links, as for `LinkPredictor.recommend`. The search goes on until `k` candidates that meet it
             are found, or there are no more.
+        rules
+            Rules of the answer, as for `LinkPredictor.recommend`.
 
         Returns
         -------
@@ -171,8 +177,8 @@ class Index:
         >>> index.recommend([0, 1], k=3).ranks
         array([1, 2, 3, 1, 2, 3])
         """
-        found = recommended(self._state, Wish(nodes, k, exclude_known, among, where))
-        return replace(found, recall=self._recall(k, narrowed=among is not None or where is not None))
+        found = recommended(self._state, Wish(nodes, k, exclude_known, among, where, rules))
+        return replace(found, recall=self._recall(k, narrowed=not (among is None and where is None and rules is None)))
 
     def _recall(self, k: int, *, narrowed: bool) -> float | None:
         """As measured, on candidates that are not narrowed down."""
@@ -385,7 +391,7 @@ class Index:
         1.0
         """
         state = self._state
-        if isinstance(state.search, ExactSearch):
+        if isinstance(state.search, ExactSearch | ShardedSearch):
             return 1.0
         excluded, ks = partial(linked_rows, state.graph), [at.k for at in self.metadata.per_k]
         around = Neighbourhoods.of(state.graph)
@@ -474,22 +480,31 @@ def build_index(
     A kind that cannot keep to the budget is an error; `auto` takes what comes nearest, and its metadata say so.
     """
     decoder, y = _on_cpu(decoder, embeddings)
-    chosen = _chosen_kind(kind, decoder, y.shape[0])
-    build = _Build(graph, decoder, y, budget or Budget(), seed, is_auto=kind == "auto")
-    count = sample or sample_size(y.shape[0])
-    made = build.exact() if chosen == "exact" else build.probing(chosen, count, tell)
-    tell(str(made.metadata))
-    return made
+    build = Building(graph, decoder, y, budget or Budget(), seed, is_auto=kind == "auto")
+    return build.of_kind(kind, sample or sample_size(y.shape[0]), tell)
 
 
-class _Build:
+class Building:
     """What an index is made of, and the two ways to make one."""
+
+    made: type[Index] = Index
 
     def __init__(self, graph: Graph, decoder: Decoder, y: Tensor, budget: Budget, seed: int, *, is_auto: bool) -> None:
         self.graph, self.decoder, self.y, self.budget, self.seed = graph, decoder, y, budget, seed
         self.is_auto, self.rows = is_auto, Snapshot.of(y)
-        self.search = ExactSearch(decoder, screen=_room_for_screen(decoder, y, budget))
-        self.held = self.search.prepare(self.rows)  # bytes
+        self.search, self.held = self.exact_search()  # with its bytes
+
+    def exact_search(self) -> tuple[ExactSearch | ShardedSearch, int]:
+        """What scores every candidate, and the bytes that it holds beside the rows."""
+        search = ExactSearch(self.decoder, screen=_room_for_screen(self.decoder, self.y, self.budget))
+        return search, search.prepare(self.rows)
+
+    def of_kind(self, kind: str, sample: int, tell: Callable[[str], None]) -> Index:
+        """The index of a kind, or of the one that suits."""
+        chosen = _chosen_kind(kind, self.decoder, self.y.shape[0])
+        made = self.exact() if chosen == "exact" else self.probing(chosen, sample, tell)
+        tell(str(made.metadata))
+        return made
 
     def exact(self, note: str | None = None) -> Index:
         """Every candidate is scored."""
@@ -500,20 +515,20 @@ class _Build:
                 raise SettingsError(f"{over} (raise 'milliseconds', or use kind 'auto')")
             note = over if note is None else f"{note}; {over}"
         facts = self._facts("exact", self.held, milliseconds=spent, exact_milliseconds=spent, note=note)
-        return Index(self.graph, self.decoder, self.rows, self.search, facts)
+        return self.made(self.graph, self.decoder, self.rows, self.search, facts)
 
     def probing(self, kind: str, sample: int, tell: Callable[[str], None]) -> Index:
         """Lists of cells, searched with the least efforts that keep to the budget."""
-        budget, cells = self.budget, num_cells(self.y.shape[0])
+        budget, cells = self.budget, self.num_cells()
         too_large = _too_large(self.y, cells, budget)
         if too_large is not None:
             if self.is_auto:
                 return self.exact(f"search is exact, because {too_large}")
             raise SettingsError(f"{too_large} (raise 'megabytes', or use kind 'exact', which can do without)")
         tell(f"{kind}: {self.y.shape[0]:,} nodes into {cells:,} cells")
-        lists = self._lists(cells)
+        search, held = self.searched_lists()
         tell(f"exact answers of {2 * sample:,} sampled nodes, which recall is measured against")
-        search, drawn = Probing(self.decoder, lists, Efforts({budget.k: Effort(1, 1)})), self._drawn(2 * sample)
+        drawn = self._drawn(2 * sample)
         half = max(1, drawn.sources.size // 2)
         measured = drawn.part(slice(half, None)) if drawn.sources.size > 1 else drawn
         found = self._efforts(search, drawn.part(slice(0, half)), measured, tell)
@@ -522,14 +537,23 @@ class _Build:
         efforts, note = found
         search = search.with_efforts(efforts)
         facts = self._facts(
-            kind, lists.num_bytes, cells=cells, note=note,
+            kind, held, cells=cells, note=note,
             **_measured(measured, search, self.rows, list(efforts.by_k), budget.k),
             **({} if note is None else {"promised_recall": None}),
         )  # fmt: skip
-        return Index(self.graph, self.decoder, self.rows, search, facts)
+        return self.made(self.graph, self.decoder, self.rows, search, facts)
+
+    def num_cells(self) -> int:
+        """Cells of the lists."""
+        return num_cells(self.y.shape[0])
+
+    def searched_lists(self) -> tuple[Probing | ShardedProbing, int]:
+        """A search in lists that are made now, and their bytes."""
+        lists = lists_of(self.decoder, self.rows, num_cells(self.y.shape[0]), self.seed)
+        return Probing(self.decoder, lists, Efforts({self.budget.k: Effort(1, 1)})), lists.num_bytes
 
     def _efforts(
-        self, search: Probing, sample: Sample, check: Sample, tell: Callable[[str], None]
+        self, search: Probing | ShardedProbing, sample: Sample, check: Sample, tell: Callable[[str], None]
     ) -> tuple[Efforts, str | None] | str:
         """The effort of each k and what of the budget they miss; or why search had better be exact."""
         budget, chosen, missed = self.budget, dict[int, Effort](), list[str]()
@@ -550,7 +574,7 @@ class _Build:
                     return f"search is exact, because {lacking}"
                 missed.append(lacking)
             if not chosen:  # other k take about as many steps
-                steps = ladder(len(search.lists.centres), k, linear=is_linear(self.decoder))
+                steps = ladder(search.num_cells, k, linear=is_linear(self.decoder))
                 below = sum(step.probes < best.effort.probes for step in steps)
                 first = max(0, below - _STEPS_BACK)
             chosen[k] = best.effort
@@ -560,11 +584,6 @@ class _Build:
         excluded = partial(linked_rows, self.graph)
         around, k = Neighbourhoods.of(self.graph), max(measured_ks(self.budget.k))
         return Sample.draw(self.search, self.rows, count, k, excluded, self.seed, around)
-
-    def _lists(self, cells: int) -> Lists:
-        n, decoder = self.y.shape[0], self.decoder
-        some = self.rows.gather(np.random.default_rng(self.seed).choice(n, min(n, 512), replace=False))
-        return Lists.build(points_of(decoder, self.y), cells, self.seed, queries_at(decoder, some, some[:, None]))
 
     def _facts(self, kind: str, num_bytes: int, **measured: Any) -> IndexMetadata:
         y, budget = self.y, self.budget
@@ -577,7 +596,9 @@ class _Build:
         return replace(facts, **measured)
 
 
-def _measured(sample: Sample, search: Probing, rows: Snapshot, ks: Sequence[int], k: int) -> dict[str, Any]:
+def _measured(
+    sample: Sample, search: Probing | ShardedProbing, rows: Snapshot, ks: Sequence[int], k: int
+) -> dict[str, Any]:
     """What metadata say of recall and time, for each of some k and for the one of the build."""
     trials = {other: sample.try_out(search, rows, other) for other in ks}
     mine: Trial = trials[k]
@@ -609,12 +630,6 @@ def _chosen_kind(kind: str, decoder: Decoder, num_nodes: int) -> str:
 def sample_size(num_nodes: int) -> int:
     """Sources that recall is measured on; as many more choose the efforts."""
     return min(_MOST_SAMPLE, max(_SAMPLE, _SAMPLED // max(1, num_nodes)))
-
-
-def num_cells(num_nodes: int) -> int:
-    """About four times the square root, a power of two; never fewer than sixteen rows a cell in the mean."""
-    power = round(math.log2(4 * math.sqrt(max(1, num_nodes))))
-    return max(1, min(1 << power, num_nodes // 16))
 
 
 def _too_large(y: Tensor, cells: int, budget: Budget) -> str | None:

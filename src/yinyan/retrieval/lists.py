@@ -93,7 +93,8 @@ class Lists:
 
         Those are the `probes` cells whose centres, and what lies around them (`_REACH`), have the largest products.
         Rows marked in `is_stale` are passed over, those that are left out for each query, and those of (queries, ·)
-        `met`, which were found before. The cells of (queries, ·) rows `near` are looked into as well.
+        `met`, which were found before. The cells of (queries, ·) rows `near` are looked into as well; -1 is
+        no row.
         """
         given = np.divide(queries.numpy(), self.weights, dtype=np.float32)
         cells = self._best_cells(given, min(probes, len(self.centres)))
@@ -107,7 +108,8 @@ class Lists:
         if cells.shape[1] == len(self.centres):
             return cells
         known = np.minimum(near, self.cell_of.size - 1)  # rows added since have a place somewhere
-        joined = np.sort(np.concatenate([cells, self.cell_of[known]], axis=1), axis=1)
+        theirs = np.where(near < 0, -1, self.cell_of[known])
+        joined = np.sort(np.concatenate([cells, theirs], axis=1), axis=1).astype(np.int32)
         joined[:, 1:][joined[:, 1:] == joined[:, :-1]] = -1
         return joined
 

@@ -21,12 +21,13 @@ from yinyan.retrieval.queries import points_of, queries_at
 from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.snapshot import Snapshot
 
-__all__ = ["Probing"]
+__all__ = ["NEAR", "Found", "Probing", "Starts", "lists_of"]
 
 _TOGETHER = 256  # sources whose candidates are held at a time
 _FEW = 64  # a pool of fewer than so many times the candidates is scored whole
+_WEIGHED = 512  # rows whose queries say how much a column counts
 _NEWS = 0.02  # of an answer that a round brought: a source of no more is done
-_NEAR = 8  # neighbours of a source, and as many of each of them, that a search begins with
+NEAR = 8  # neighbours of a source, and as many of each of them, that a search begins with
 
 Rows = NDArray[np.int64]
 Scores = NDArray[np.float32]
@@ -107,6 +108,25 @@ class Permitted(NamedTuple):
         return self.number - int(there.sum())
 
 
+class Starts(NamedTuple):
+    """Rows where the search of each source begins; -1 where there is none, and its own vector serves."""
+
+    itself: Rows  # (sources, 1)
+    near: Rows | None = None  # (sources, ·) neighbours; None where they are not known
+    beyond: Rows | None = None  # (sources, ·) neighbours of neighbours
+
+    @classmethod
+    def of(cls, sources: Rows, around: Neighbourhoods | None) -> Starts:
+        """Of rows that are sources."""
+        if around is None:
+            return cls(sources[:, None])
+        return cls(sources[:, None], around.near(sources, NEAR), around.beyond(sources, NEAR))
+
+    def part(self, places: Rows | slice) -> Starts:
+        """Those of some sources."""
+        return Starts(*(None if rows is None else rows[places] for rows in self))  # type: ignore[arg-type]
+
+
 class Probing:
     """Flashlight: top-k of a decoder by inner-product queries that follow the best candidates.
 
@@ -123,6 +143,11 @@ class Probing:
         self.decoder, self.lists, self.efforts = decoder, lists, efforts
         self.scorer = Scorer(decoder)
         self._exact = ExactSearch(decoder)
+
+    @property
+    def num_cells(self) -> int:
+        """Cells of the lists."""
+        return len(self.lists.centres)
 
     def with_efforts(self, efforts: Efforts) -> Probing:
         """The same lists, searched with other efforts."""
@@ -142,24 +167,59 @@ class Probing:
 
         The search begins with nodes `around` the source, where these are known.
         """
-        effort = self.efforts.at(k)
-        count = effort.candidates
-        if (pool is not None and pool.size <= _FEW * count) or rows.num_rows <= 2 * count:
+        if self._is_little(rows, k, pool):
             return self._exact.top_k(rows, sources, k, excluded, pool)
-        permitted = Permitted.of(rows, pool)
+        permitted, order = Permitted.of(rows, pool), self._order(sources)
         found: dict[int, TopK] = {}
-        order = self._order(sources)
         for first in range(0, len(sources), _TOGETHER):
             places = order[first : first + _TOGETHER]
             part = sources[places]
             left_out = [left_out_of(int(s), excluded) for s in part]
-            together = self._search(rows, part, k, effort, permitted, left_out, around)
-            for at, top in enumerate(together.best(k)):
-                short = top.rows.size < k and top.rows.size < permitted.without(left_out[at])
-                if short:  # too few in the cells: the rest of the answer is elsewhere
-                    top = self._exact.top_k(rows, part[at : at + 1], k, excluded, pool)[0]
-                found[int(places[at])] = top
+            tops = self._together(rows, rows.gather(part), k, permitted, left_out, Starts.of(part, around), pool)
+            found.update(zip(places.tolist(), tops, strict=True))
         return [found[place] for place in range(len(sources))]
+
+    @torch.no_grad()
+    def top_k_of(
+        self,
+        rows: Snapshot,
+        own: Tensor,
+        k: int,
+        left_out: Sequence[Rows],
+        starts: Starts,
+        pool: Rows | None = None,
+    ) -> list[TopK]:
+        """The same for (s, row) stored vectors of sources, which need not stand in `rows`."""
+        if self._is_little(rows, k, pool):
+            return self._exact.top_k_of(rows, own, k, left_out, pool)
+        permitted, tops = Permitted.of(rows, pool), list[TopK]()
+        for first in range(0, len(own), _TOGETHER):
+            part = slice(first, first + _TOGETHER)
+            tops += self._together(rows, own[part], k, permitted, left_out[part], starts.part(part), pool)
+        return tops
+
+    def _is_little(self, rows: Snapshot, k: int, pool: Rows | None) -> bool:
+        """Whether there is so little to choose from that all of it is scored."""
+        count = self.efforts.at(k).candidates
+        return (pool is not None and pool.size <= _FEW * count) or rows.num_rows <= 2 * count
+
+    def _together(
+        self,
+        rows: Snapshot,
+        own: Tensor,
+        k: int,
+        permitted: Permitted,
+        left_out: Sequence[Rows],
+        starts: Starts,
+        pool: Rows | None,
+    ) -> list[TopK]:
+        """The answers of a batch, none of them short."""
+        tops = self._search(rows, own, k, self.efforts.at(k), permitted, left_out, starts).best(k)
+        for at, top in enumerate(tops):
+            if top.rows.size < k and top.rows.size < permitted.without(left_out[at]):
+                # too few in the cells: the rest of the answer is elsewhere
+                tops[at] = self._exact.top_k_of(rows, own[at : at + 1], k, [left_out[at]], pool)[0]
+        return tops
 
     def _order(self, sources: Rows) -> Rows:
         """Sources of a cell one after the other, where there are many: they look into the same lists."""
@@ -172,24 +232,24 @@ class Probing:
     def _search(
         self,
         rows: Snapshot,
-        sources: Rows,
+        own: Tensor,
         k: int,
         effort: Effort,
         permitted: Permitted,
         left_out: Sequence[Rows],
-        around: Neighbourhoods | None,
+        starts: Starts,
     ) -> Found:
         """Candidates of a batch."""
-        own, probes = rows.gather(sources), effort.probes
-        found, met = Found.none(len(sources), max(k, effort.pattern)), np.empty((len(sources), 0), np.int64)
-        places = near = sources[:, None]
-        if around is not None and effort.rounds > 1:
-            near = np.concatenate([near, around.near(sources, _NEAR)], axis=1)
-            met = _permitted(around.beyond(sources, _NEAR), permitted, left_out)
+        probes = effort.probes
+        found, met = Found.none(len(own), max(k, effort.pattern)), np.empty((len(own), 0), np.int64)
+        places = near = starts.itself
+        if starts.near is not None and starts.beyond is not None and effort.rounds > 1:
+            near = np.concatenate([near, starts.near], axis=1)
+            met = _permitted(starts.beyond, permitted, left_out)
             found = found.joined(met, self._scores(rows, own, met))
             places = found.spread(effort.pattern, 2 * effort.pattern, near)
             near = np.concatenate([near, places], axis=1)
-        active = np.arange(len(sources))
+        active = np.arange(len(own))
         for number in range(effort.rounds):
             mine, before = _of(own, active), found.of(active)
             few, queries = [left_out[place] for place in active.tolist()], self._queries(rows, mine, places)
@@ -202,13 +262,16 @@ class Probing:
             if number + 1 == effort.rounds or not goes_on.size:
                 break
             active, met = active[goes_on], np.concatenate([met, fresh], axis=1)[goes_on]
-            places = near = after.of(goes_on).spread(effort.pattern, max(k, effort.pattern), sources[active][:, None])
+            places = near = after.of(goes_on).spread(effort.pattern, max(k, effort.pattern), starts.itself[active])
             probes = probes if number == 0 else 2 * probes
         return found
 
     def _queries(self, rows: Snapshot, own: Tensor, at: Rows) -> Tensor:
         """(sources, columns) mean gradients at (sources, ·) rows; by the compiled kernel, or in double precision."""
-        places = rows.gather(at.ravel())
+        places = rows.gather(np.maximum(at, 0).ravel())
+        if (at < 0).any():  # no row is there: at the source's own vector
+            nowhere = torch.from_numpy(at < 0)[..., None]
+            places = torch.where(nowhere, own[:, None], places.view(*at.shape, -1)).flatten(0, 1)
         if self.scorer.is_canonical(rows.base):
             return self.scorer.mean_gradients(places, own, np.arange(at.size).reshape(at.shape))
         return queries_at(self.scorer.precise, own, places.view(*at.shape, -1))
@@ -256,10 +319,19 @@ def _of(rows: Tensor, places: Rows) -> Tensor:
 
 def _permitted(rows: Rows, permitted: Permitted, left_out: Sequence[Rows]) -> Rows:
     """(sources, ·) rows, with -1 for those that may not be found; what a source leaves out is sorted."""
-    span = int(max(rows.max(initial=0), *(out[-1] for out in left_out))) + 1
+    span = int(max(rows.max(initial=0), *(out[-1] for out in left_out if out.size), 0)) + 1
     keys = rows + span * np.arange(len(rows))[:, None]
-    out = np.concatenate([each + span * place for place, each in enumerate(left_out)])  # at least the sources
-    allowed = out[np.minimum(np.searchsorted(out, keys), out.size - 1)] != keys
+    out = np.concatenate([each + span * place for place, each in enumerate(left_out)])
+    allowed = rows >= 0
+    if out.size:
+        allowed &= out[np.minimum(np.searchsorted(out, keys), out.size - 1)] != keys
     if permitted.is_passed is not None:
         allowed &= ~permitted.is_passed[rows]
     return np.where(allowed, rows, -1)
+
+
+def lists_of(decoder: Decoder, rows: Snapshot, cells: int, seed: int) -> Lists:
+    """Lists of all rows, weighted by queries at some of them."""
+    n = rows.num_rows
+    some = rows.gather(np.random.default_rng(seed).choice(n, min(n, _WEIGHED), replace=False))
+    return Lists.build(points_of(decoder, rows.base), cells, seed, queries_at(decoder, some, some[:, None]))

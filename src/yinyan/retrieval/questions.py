@@ -17,7 +17,7 @@ from yinyan.model.explanation import Explainer
 from yinyan.randomness import Streams
 from yinyan.results import Contribution, Explanation, Id, Recommendations
 from yinyan.retrieval.best_links import TopKOf, best_links
-from yinyan.retrieval.recommend import Where, Wish, as_list, as_table, is_id, recommended
+from yinyan.retrieval.recommend import Rules, Where, Wish, as_list, as_table, is_id, recommended
 from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.similar import similar_nodes
 from yinyan.retrieval.state import AnswerState, Evidence, pair_scores
@@ -47,9 +47,10 @@ class Questions:
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
+        rules: Rules | None = None,
     ) -> Recommendations:
         """The `k` best partners of each node."""
-        return self.with_probabilities(recommended(self.state, Wish(nodes, k, exclude_known, among, where)))
+        return self.with_probabilities(recommended(self.state, Wish(nodes, k, exclude_known, among, where, rules)))
 
     def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
         """The `k` nodes nearest to each, with their cosines as scores."""

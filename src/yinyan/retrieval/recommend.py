@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from yinyan.errors import InputError, YinYanError
 from yinyan.results import Id, Recommendations
+from yinyan.retrieval.assignment import assigned
 from yinyan.retrieval.candidates import Candidates, Where, as_list, candidates_of, is_id
 from yinyan.retrieval.exact import TopK
+from yinyan.retrieval.rules import Once, RowRules, Rules
 from yinyan.retrieval.state import SearchState
 
 __all__ = [
     "Partners",
+    "Rules",
     "Where",
     "Wish",
     "as_list",
@@ -39,6 +42,7 @@ class Wish(NamedTuple):
     exclude_known: bool = True
     among: Iterable[Id] | None = None
     where: Where | None = None
+    rules: Rules | None = None
 
 
 class Partners(NamedTuple):
@@ -59,28 +63,30 @@ def recommended(state: SearchState, wish: Wish) -> Recommendations:
 def partners_together(state: SearchState, wishes: Sequence[Wish]) -> list[Partners | YinYanError]:
     """Answers to several requests, in the time of few: those of a kind are searched for together."""
     answers: list[Partners | YinYanError] = []
-    narrowed: list[Candidates | None] = []
+    narrowed: list[_Narrowing] = []
     groups: dict[tuple[int, bool, bool, int, int], list[tuple[int, int]]] = {}  # (request, place) of what goes together
     for number, wish in enumerate(wishes):
         try:
-            k, candidates = checked_k(wish.k), candidates_of(state, wish.among, wish.where)
+            k, narrowing = checked_k(wish.k), _Narrowing.of(state, wish)
             sources = state.rows(as_list(wish.nodes))
         except YinYanError as error:
             answers.append(error)
-            narrowed.append(None)
+            narrowed.append(_Narrowing(None, None))
+            continue
+        narrowed.append(narrowing)
+        if narrowing.rules is not None and narrowing.rules.once is not None:
+            tops = _assigned(state, sources, k, wish.exclude_known, narrowing, narrowing.rules.once)
+            answers.append(Partners(sources, tops))
             continue
         answers.append(Partners(sources, [_NONE] * sources.size))
-        narrowed.append(candidates)
-        alone = -1 if candidates is None else number  # candidates of its own
-        alike = [0] * sources.size if candidates is None else candidates.groups(sources).tolist()
+        alone = number if narrowing.is_any else -1  # candidates of its own
+        alike = narrowing.groups(sources).tolist()
         for place, side in enumerate(_sides(state, sources)):
             groups.setdefault((k, wish.exclude_known, side, alone, alike[place]), []).append((number, place))
-    for (k, exclude_known, side, alone, _), members in groups.items():
+    for (k, exclude_known, side, _, _), members in groups.items():
         filled = [answers[number] for number, _ in members]
         asked = np.array([a.rows[place] for a, (_, place) in zip(filled, members, strict=True)])  # type: ignore[union-attr]
-        chosen = None if alone < 0 else narrowed[alone]
-        pool = None if chosen is None else chosen.pool(int(asked[0]))
-        tops = _best(state, asked, k, exclude_known, _other_side(state, side, pool))
+        tops = _best(state, asked, k, exclude_known, side, narrowed[members[0][0]])
         for answer, (_, place), top in zip(filled, members, tops, strict=True):
             answer.tops[place] = top  # type: ignore[union-attr]
     return answers
@@ -118,10 +124,81 @@ def checked_k(k: Any) -> int:
 _NONE = TopK(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
 
 
-def _best(state: SearchState, sources: Rows, k: int, exclude_known: bool, pool: Rows | None) -> list[TopK]:
+class _Narrowing(NamedTuple):
+    """What narrows the candidates of a request."""
+
+    candidates: Candidates | None
+    rules: RowRules | None
+
+    @classmethod
+    def of(cls, state: SearchState, wish: Wish) -> _Narrowing:
+        rules = None if wish.rules is None else RowRules(wish.rules, state)
+        return cls(candidates_of(state, wish.among, wish.where), rules)
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything does."""
+        return self.candidates is not None or self.rules is not None
+
+    def groups(self, sources: Rows) -> Rows:
+        """A number for each source; sources of equal numbers have the same candidates, but for those denied."""
+        alike = np.zeros(sources.size, np.int64) if self.candidates is None else self.candidates.groups(sources)
+        if self.rules is None:
+            return alike
+        own = [-1 if self.rules.allowed(source) is None else source for source in sources.tolist()]
+        both = np.stack([alike, np.array(own, dtype=np.int64)], axis=1)
+        return np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+
+    def pool(self, source: int) -> Rows | None:
+        """Sorted rows of the candidates of a source and of all others of its group; None for all."""
+        pool = None if self.candidates is None else self.candidates.pool(source)
+        allowed = None if self.rules is None else self.rules.allowed(source)
+        if pool is None or allowed is None:
+            return allowed if pool is None else pool
+        return np.intersect1d(pool, allowed, assume_unique=True)
+
+
+def _best(
+    state: SearchState,
+    sources: Rows,
+    k: int,
+    exclude_known: bool,
+    side: bool,
+    narrowing: _Narrowing,
+    used: Rows | None = None,
+) -> list[TopK]:
+    """The best partners of sources of one side and one group, without those that are `used`."""
+    pool = _other_side(state, side, narrowing.pool(int(sources[0])))
     if pool is not None and not pool.size:
         return [_NONE] * sources.size
-    return state.top_k(sources, k, lambda row: state.left_out(row, exclude_known), pool)
+    rules = narrowing.rules
+
+    def left_out(row: int) -> Rows:
+        excluded = state.left_out(row, exclude_known)
+        more = [] if rules is None else [rules.denied(row)]
+        more += [] if used is None else [used]
+        return np.concatenate([excluded, *more]) if more else excluded
+
+    return state.top_k(sources, k, left_out, pool)
+
+
+def _assigned(
+    state: SearchState, sources: Rows, k: int, exclude_known: bool, narrowing: _Narrowing, once: Once
+) -> list[TopK]:
+    """Partners that are given once: the best pair of all first, then the best of those that are left."""
+    alike, sides = narrowing.groups(sources), _sides(state, sources)
+
+    def search(places: Rows, depth: int, used: Rows) -> list[TopK]:
+        found: list[TopK] = [_NONE] * places.size
+        keys = [(int(alike[place]), sides[place]) for place in places.tolist()]
+        for key in dict.fromkeys(keys):
+            members = [number for number, other in enumerate(keys) if other == key]
+            tops = _best(state, sources[places[members]], depth, exclude_known, key[1], narrowing, used)
+            for number, top in zip(members, tops, strict=True):
+                found[number] = top
+        return found
+
+    return assigned(search, sources, k, once)
 
 
 def _sides(state: SearchState, rows: Rows) -> list[bool]:

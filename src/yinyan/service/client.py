@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
@@ -21,6 +21,9 @@ from yinyan.errors import InputError, ServiceError, UnknownNodeError
 from yinyan.graph.pair_tables import is_frame, pairs_from_frame
 from yinyan.results import Contribution, Explanation, Id, Recommendations
 from yinyan.service.sizes import BODY_BYTES, NODES, PAIRS, RECOMMEND_NODES
+
+if TYPE_CHECKING:
+    from yinyan.retrieval.rules import Rules
 
 __all__ = ["Client", "ServiceError"]
 
@@ -109,6 +112,7 @@ class Client:
         among: Iterable[Id] | None = None,
         exclude_known: bool = True,
         where: str | None = None,
+        rules: Rules | None = None,
     ) -> Recommendations:
         """The k best partners of each node, as `LinkPredictor.recommend`; rejected pairs are left out.
 
@@ -124,6 +128,8 @@ class Client:
             Whether partners that the live graph links to the node already are left out.
         where
             A condition on candidates, as the text that `LinkPredictor.recommend` takes.
+        rules
+            Rules of the answer. With `once` all nodes go in one request, which has a limit.
 
         Returns
         -------
@@ -146,8 +152,14 @@ class Client:
         if where is not None and not isinstance(where, str):
             raise InputError(f"'where' needs to be a condition in text, which the service can read (got {where!r})")
         pool = None if among is None else list(among)
-        body = {"k": k, "exclude_known": exclude_known, "among": pool, "where": where}
-        answers = self._answers("recommend", "nodes", _listed(nodes), RECOMMEND_NODES, body)
+        body = {"k": k, "exclude_known": exclude_known, "among": pool, "where": where, "rules": _rules(rules)}
+        asked = _listed(nodes)
+        if rules is not None and rules.once is not None and len(asked) > RECOMMEND_NODES:
+            raise InputError(
+                f"'once' holds within one request, which may name {RECOMMEND_NODES:,} nodes (got {len(asked):,}): ask "
+                "LinkPredictor.recommend, or name fewer"
+            )
+        answers = self._answers("recommend", "nodes", asked, RECOMMEND_NODES, body)
         results = [result for answer in answers for result in answer["results"]]
         found = _table([(r, p["target"], p) for r in results for p in r["recommendations"]], "score")
         return replace(found, **{name: answers[-1][name] for name in ("base_rate", "missing_share")})
@@ -580,6 +592,17 @@ def _refusal(status: int, detail: str, title: str | None = None) -> ServiceError
     """An error of the kind that a status means, with its cure."""
     title = HTTPStatus(status).phrase if title is None else title
     return _KINDS.get(status, ServiceError)(detail, status, title=title, cure=_CURES.get(status, ""))
+
+
+def _rules(rules: Rules | None) -> dict[str, Any] | None:
+    """Rules as the service reads them."""
+    if rules is None:
+        return None
+    lists = {
+        name: None if given is None else [{"source": source, "targets": list(found)} for source, found in given.items()]
+        for name, given in (("allow", rules.allow), ("deny", rules.deny))
+    }
+    return {**lists, "once": rules.once}
 
 
 def _listed(nodes: Id | Sequence[Id]) -> list[Id]:

@@ -128,8 +128,9 @@ def _questions(app: FastAPI, room: Room) -> None:
     @app.post("/v1/recommend", tags=["questions"], responses=_documented(schemas.Recommended, *_ASKED))
     async def recommend(body: schemas.RecommendBody) -> Response:
         """Recommend the best new links of nodes, without rejected pairs and, by default, without known edges."""
-        wish = answers.Wish(body.nodes, body.k, body.excludes_known, body.among, body.where)
-        plain = body.among is None and body.where is None
+        rules = None if body.rules is None else body.rules.rules()
+        wish = answers.Wish(body.nodes, body.k, body.excludes_known, body.among, body.where, rules)
+        plain = body.among is None and body.where is None and rules is None
         if len(body.nodes) <= _FEW and body.k <= _SMALL and plain:  # such are answered together
             return _json(await room.counter.ask(wish))
         return await room.desk.ask(lambda: _json(answers.recommend(room.now, wish)))

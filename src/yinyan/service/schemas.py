@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
 )
 
 from yinyan.retrieval.condition_syntax import MOST_CHARACTERS
+from yinyan.retrieval.rules import Rules
 from yinyan.service.options import Limits
 from yinyan.service.problems import TooMuchError
 from yinyan.service.sizes import TEXT
@@ -39,12 +40,14 @@ __all__ = [
     "NodePage",
     "NodesBody",
     "PairsBody",
+    "PerSource",
     "Problem",
     "RecommendBody",
     "Recommended",
     "RejectedPairs",
     "Reloaded",
     "Removed",
+    "RulesBody",
     "ScoreBody",
     "Scores",
     "SimilarBody",
@@ -129,6 +132,30 @@ class SimilarBody(Body):
     k: Annotated[Whole, Field(ge=1)] = 10
 
 
+class PerSource(BaseModel):
+    """Candidates of one source."""
+
+    model_config = _with({"source": "p1", "targets": ["p9"]})
+    source: NodeId
+    targets: Ids
+
+
+class RulesBody(BaseModel):
+    """Rules of an answer."""
+
+    model_config = _with({"deny": [{"source": "p1", "targets": ["p9"]}], "once": "target"})
+    allow: Annotated[list[PerSource] | None, Field(description="the only candidates of some sources")] = None
+    deny: Annotated[list[PerSource] | None, Field(description="who is no candidate of some sources")] = None
+    once: Annotated[
+        Literal["target", "node"] | None,
+        Field(description="target: nobody is recommended twice; node: nobody is in two links"),
+    ] = None
+
+    def rules(self) -> Rules:
+        """As the questions take them."""
+        return Rules(_by_source(self.allow), _by_source(self.deny), self.once)
+
+
 class RecommendBody(SimilarBody):
     """Nodes for which links are recommended."""
 
@@ -139,6 +166,7 @@ class RecommendBody(SimilarBody):
         Annotated[str, StringConstraints(strict=True, max_length=MOST_CHARACTERS)] | None,
         Field(description="condition, such as: candidate.year >= 2010 and candidate.field = source.field"),
     ] = None
+    rules: RulesBody | None = None
     known: Annotated[
         StrictBool | None,
         Field(
@@ -147,10 +175,31 @@ class RecommendBody(SimilarBody):
         ),
     ] = None
 
+    @classmethod
+    def count(cls, content: Any, limits: Limits) -> None:
+        """Of the lists, and of those within the rules."""
+        super().count(content, limits)
+        rules = content.get("rules") if isinstance(content, dict) else None
+        for name in ("allow", "deny") if isinstance(rules, dict) else ():
+            lists = rules[name] if isinstance(rules.get(name), list) else []
+            targets = [entry.get("targets") for entry in lists if isinstance(entry, dict)]
+            total = len(lists) + sum(len(found) for found in targets if isinstance(found, list))
+            _at_most(total, limits.pairs, f"nodes in the rule {name!r}")
+
     @property
     def excludes_known(self) -> bool:
         """By the new name, or by the old one if it is given."""
         return self.exclude_known if self.known is None else not self.known
+
+
+def _by_source(lists: list[PerSource] | None) -> dict[NodeId, list[NodeId]] | None:
+    """Targets by source; several lists of one source are joined."""
+    if lists is None:
+        return None
+    found: dict[NodeId, list[NodeId]] = {}
+    for rule in lists:
+        found.setdefault(rule.source, []).extend(rule.targets)
+    return found
 
 
 class PairsBody(Body):

@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 from yinyan.deprecation import renamed_keyword
 from yinyan.errors import InputError
 from yinyan.graph import Graph
+from yinyan.graph.moments import moment_in_words
 from yinyan.randomness import named_seed
 from yinyan.sampling import KnownPairs, distinct_pairs
+from yinyan.splits.dividing import divide, divide_by_time, divides_by_time, refuse_few
 from yinyan.splits.given import Parts
 from yinyan.text import counted
 
 __all__ = [
     "Split",
+    "drawn_negatives",
     "given_split",
     "holdout_split",
     "known_pairs",
     "random_split",
-    "refuse_few",
     "released_split",
     "split_by_roles",
     "temporal_split",
@@ -32,8 +34,6 @@ __all__ = [
 
 Pairs = NDArray[np.int64]
 Rows = NDArray[np.int64]
-
-MINIMUM_EDGES = 10  # below, a tenth held out for validation is less than an edge
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +66,11 @@ class Split:
     test_negatives: Pairs  # (m, 2) or (p, k, 2)
     words: str = ""  # how the edges were divided
     leaks: str = ""  # why this split leaks, if it does so on purpose: the audit then accepts it
+
+    @property
+    def is_by_time(self) -> bool:
+        """Whether the parts are cut at points in time."""
+        return self.protocol.startswith(("temporal", "rolling"))
 
     def describe(self) -> str:
         """How the edges were divided, in words.
@@ -146,7 +151,7 @@ def random_split(
     """
     return _from_parts(
         graph,
-        _divide(graph, seed, valid_share, test_share),
+        divide(graph, seed, valid_share, test_share),
         protocol="clean",
         seed=seed,
         valid_negatives=valid_negatives,
@@ -156,14 +161,24 @@ def random_split(
 
 
 def holdout_split(graph: Graph, *, seed: int, valid_share: float, valid_negatives: int) -> Split:
-    """For a model that will be used: some edges choose the weights, and the final embeddings see them all."""
+    """For a model that will be used: some edges choose the weights, and the final embeddings see them all.
+
+    These are the latest ones where edges have times that divide them, and else random ones.
+    """
+    by_time = divides_by_time(graph, valid_share, None)
+    if by_time:
+        parts, first, _ = divide_by_time(graph, valid_share, None)
+        words = f"of which the latest, from {moment_in_words(first)} on, are held out to choose the weights; no test"
+    else:
+        parts = divide(graph, seed, valid_share, 0.0)
+        words = "of which some are held out at random to choose the weights; no test"
     split = _from_parts(
         graph,
-        _divide(graph, seed, valid_share, 0.0),
-        protocol="holdout",
+        parts,
+        protocol="temporal-holdout" if by_time else "holdout",
         seed=seed,
         valid_negatives=valid_negatives,
-        words="of which some are held out at random to choose the weights; no test",
+        words=words,
     )
     return _seeing_all(split)
 
@@ -218,31 +233,16 @@ def temporal_split(
     >>> bool(split.train_messages.max() < dated.find_edges(split.test_targets).min())
     True
     """
-    if graph.times is None:
-        raise InputError("a temporal split needs the times of the edges (name their column: time='date')")
-    if (graph.times != graph.times).any():
-        raise InputError("a temporal split needs a time for every edge (drop those without, or set one)")
-    _check_shares(valid_share, test_share)
-    refuse_few(graph.num_edges)
-    order, num_test = np.sort(graph.times)[::-1], max(1, round(test_share * graph.num_edges))
-    first_test = order[num_test - 1]
-    first_valid = order[min(len(order), num_test + max(1, round(valid_share * len(order)))) - 1]
-    test = np.flatnonzero(graph.times >= first_test)
-    valid = np.flatnonzero((graph.times >= first_valid) & (graph.times < first_test))
-    train = np.flatnonzero(graph.times < first_valid)
-    if not (train.size and valid.size and test.size):
-        raise InputError(
-            f"the times leave a part empty ({train.size:,} training, {valid.size:,} validation, {test.size:,} test "
-            "edges): too many edges have the same time (use other shares, or a random split)"
-        )
+    parts, first_valid, first_test = divide_by_time(graph, valid_share, test_share)
     return _from_parts(
         graph,
-        Parts(graph.edges[train], graph.edges[valid], graph.edges[test]),
+        parts,
         protocol="temporal",
         seed=seed,
         valid_negatives=valid_negatives,
         valid_as_messages=valid_as_messages,
-        words=f"split by time: validation from {first_valid} on, test from {first_test} on",
+        words=f"split by time: validation from {moment_in_words(first_valid)} on, test from "
+        f"{moment_in_words(first_test)} on",
     )
 
 
@@ -286,7 +286,7 @@ def released_split(graph: Graph, *, seed: int, self_loops: Rows | None = None) -
     order = np.random.default_rng(named_seed(seed, "split")).permutation(len(both))
     num_test, num_valid = len(both) // 5, len(both) // 10
     test, valid, train = np.split(order, [num_test, num_test + num_valid])
-    false_test, false_valid = _draw_negatives(graph, seed, num_test, num_valid)
+    false_test, false_valid = drawn_negatives(graph, seed, num_test, num_valid)
     seen, seen_in_test = (np.setdiff1d(row[part], -1) for part in (train, np.concatenate([train, valid])))
     leaked = np.isin(row[test], seen).mean(), np.isin(row[test], seen_in_test).mean()
     return Split(
@@ -412,7 +412,7 @@ def _from_parts(
     train, valid, _ = (np.unique(_edge_rows(graph, parts, name)) for name in ("train", "valid", "test"))
     false_valid, false_test = parts.valid_negatives, parts.test_negatives
     if false_valid is None or false_test is None:
-        drawn_test, drawn_valid = _draw_negatives(graph, seed, len(parts.test), valid_negatives)
+        drawn_test, drawn_valid = drawn_negatives(graph, seed, len(parts.test), valid_negatives)
         false_valid = drawn_valid if false_valid is None else false_valid
         false_test = drawn_test if false_test is None else false_test
     return Split(
@@ -444,42 +444,7 @@ def _edge_rows(graph: Graph, parts: Parts, part: str) -> Rows:
     return rows
 
 
-def _check_shares(valid_share: float, test_share: float) -> None:
-    if min(valid_share, test_share) < 0 or valid_share + test_share >= 1:
-        raise InputError(
-            "'valid_share' and 'test_share' need to be positive and to leave edges for training "
-            f"(got {valid_share} and {test_share})"
-        )
-
-
-def refuse_few(count: int) -> None:
-    """Refuse to divide fewer edges than can be held out."""
-    if count < MINIMUM_EDGES:
-        raise InputError(
-            f"the graph has {counted(count, 'edge')} between different nodes; at least {MINIMUM_EDGES} are needed "
-            "to hold some out (add edges, or merge graphs)"
-        )
-
-
-def _divide(graph: Graph, seed: int, valid_share: float, test_share: float) -> Parts:
-    """Training, validation and test edges at random; an edge and its reverse go together."""
-    pair, count = np.arange(graph.num_edges), graph.num_edges
-    if graph.directed:
-        low, high = graph.edges.min(axis=1), graph.edges.max(axis=1)
-        _, pair = np.unique(low * graph.num_nodes + high, return_inverse=True)
-        count = int(pair.max()) + 1 if pair.size else 0
-    refuse_few(count)
-    num_test = round(test_share * count)
-    num_valid = max(1, round(valid_share * count))
-    _check_shares(valid_share if num_test + num_valid < count else 1.0, test_share)
-    place = np.random.default_rng(named_seed(seed, "split")).permutation(count)[pair]
-    test = np.flatnonzero(place < num_test)
-    valid = np.flatnonzero((place >= num_test) & (place < num_test + num_valid))
-    train = np.flatnonzero(place >= num_test + num_valid)
-    return Parts(graph.edges[train], graph.edges[valid], graph.edges[test])
-
-
-def _draw_negatives(graph: Graph, seed: int, num_test: int, num_valid: int) -> tuple[Pairs, Pairs]:
+def drawn_negatives(graph: Graph, seed: int, num_test: int, num_valid: int) -> tuple[Pairs, Pairs]:
     """Disjoint test and validation negatives; where a graph has too few, half of them serve the test."""
     generator = torch.Generator().manual_seed(named_seed(seed, "evaluation_negatives"))
     pairs = distinct_pairs(known_pairs(graph, graph.edges), num_test + num_valid, generator).numpy()

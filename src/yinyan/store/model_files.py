@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
 import re
@@ -19,7 +18,14 @@ from numpy.typing import NDArray
 
 from yinyan import __version__
 from yinyan.errors import StoreError, YinYanError
-from yinyan.files import exclusive, flush_to_disk, remove_abandoned, temporary_beside, write_error
+from yinyan.files import (
+    exclusive,
+    file_digest,
+    flush_to_disk,
+    remove_abandoned,
+    temporary_beside,
+    write_error,
+)
 from yinyan.graph.features import SparseFeatures
 from yinyan.model.fitted import Fitted
 from yinyan.model.typed_fitted import TypedFitted
@@ -188,7 +194,9 @@ def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_manifest(folder: Path) -> None:
-    files = {file.name: {"bytes": file.stat().st_size, "sha256": _digest(file)} for file in sorted(folder.iterdir())}
+    files = {
+        file.name: {"bytes": file.stat().st_size, "sha256": file_digest(file)} for file in sorted(folder.iterdir())
+    }
     for name in files:
         (folder / name).chmod(0o666 & ~_umask())  # safetensors writes for its owner only
         flush_to_disk(folder / name)
@@ -247,11 +255,3 @@ def check_target(path: Path) -> None:
         raise StoreError(f"'{path}' is a file: a model is a directory (choose another name)")
     if path.is_dir() and any(path.iterdir()) and not (path / MANIFEST).is_file():
         raise StoreError(f"'{path}' holds other files and no model: choose another name, or empty it")
-
-
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -52,6 +52,9 @@ class TrainingData:
     valid_lists: Tensor = field(default_factory=lambda: torch.empty(0, 1, 2, dtype=torch.int64))
     # (e, c) whether a candidate is no known partner
     is_rival: Tensor = field(default_factory=lambda: torch.empty(0, 0, dtype=torch.bool))
+    # moments by number, in order, where the split is by time: (m,) of targets, (·,) of message pairs, their first
+    target_times: Tensor | None = None
+    message_times: Tensor | None = None
 
 
 def training_data(
@@ -88,6 +91,7 @@ def training_data(
     else:
         edges = graph.edges[split.known_in_training]
         known = known_pairs(graph, edges if place is None else place[edges]).to(device)
+    times = _times(split, pair_of_message, edge_of_target)
     lists = valid_lists(split) if ranked else Lists(np.empty((0, 1, 2), np.int64), np.empty((0, 0), np.bool_))
     return TrainingData(
         features=feature_tensor(features, device),
@@ -100,7 +104,23 @@ def training_data(
         valid_non_links=rows(split.valid_negatives),
         valid_lists=rows(lists.pairs),
         is_rival=torch.from_numpy(lists.is_rival).to(device),
+        target_times=None if times is None else torch.from_numpy(times[0]).to(device),
+        message_times=None if times is None else torch.from_numpy(times[1]).to(device),
     )
+
+
+def _times(
+    split: Split, pair_of_message: NDArray[np.int64], edge_of_target: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Moments of the targets and of the message pairs, if the split is by time and every target is an edge."""
+    times = split.graph.times
+    if times is None or not split.is_by_time or (edge_of_target < 0).any():
+        return None
+    numbers = np.unique(times, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    count = int(pair_of_message.max()) + 1 if pair_of_message.size else 0
+    first = np.full(count, np.iinfo(np.int64).max)
+    np.minimum.at(first, pair_of_message, numbers[split.train_messages])
+    return numbers[edge_of_target], first
 
 
 class Lists(NamedTuple):

@@ -18,7 +18,6 @@ from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
 from yinyan.metrics.pairs import ranks
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
-from yinyan.model.messages import MessageGraph
 from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
@@ -26,6 +25,7 @@ from yinyan.training.adam import Adam, Group
 from yinyan.training.all_pairs import descend_on_all_pairs
 from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
+from yinyan.training.past import hidden_messages, num_predicted, order_of_epoch, step_size_of
 from yinyan.training.shared_negatives import descend_with_shared_negatives
 
 __all__ = [
@@ -36,7 +36,6 @@ __all__ = [
     "batch_size_of",
     "build_optimizer",
     "gradients",
-    "hidden_messages",
     "one_step",
     "run",
     "settle",
@@ -103,10 +102,10 @@ class Course:
 class BatchCourse(Course):
     """A course of one process, through batches of targets in random order."""
 
-    def __init__(self, model: Model, targets: Tensor, settings: TrainingSettings, streams: Streams) -> None:
-        self._model, self._settings, self._streams, self._device = model, settings, streams, targets.device
-        self.num_targets = self.length = targets.shape[0]
-        self.stride = batch_size_of(settings, self.num_targets)
+    def __init__(self, model: Model, num_targets: int, device: torch.device, streams: Streams, stride: int) -> None:
+        self._model, self._streams, self._device = model, streams, device
+        self.num_targets = self.length = num_targets
+        self.stride = stride
 
     def begin(self, state: TrainingState) -> None:
         """An order of the targets."""
@@ -128,8 +127,13 @@ class _WholeCourse(BatchCourse):
     """What `whole_course` gives."""
 
     def __init__(self, model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> None:
-        super().__init__(model, data.targets, settings, streams)
-        self._data = data
+        stride = step_size_of(data, settings, batch_size_of(settings, data.targets.shape[0]))
+        super().__init__(model, num_predicted(data, settings), data.targets.device, streams, stride)
+        self._data, self._settings = data, settings
+
+    def begin(self, state: TrainingState) -> None:
+        """An order of the targets, of a split by time by stretches of it."""
+        state.order = order_of_epoch(self._data, self._settings, self.stride, self._streams["batches"])
 
     def gradients(self, state: TrainingState) -> tuple[float, int]:
         batch = self.batch(state)
@@ -271,11 +275,13 @@ def one_step(
 
 
 def gradients(model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams, batch: Tensor) -> float:
-    """Hide the batch from the message graph, embed all nodes, score the batch against fresh negatives.
+    """Embed all nodes without the batch as messages, nor what is later in a split by time, and score it.
+
+    Negatives are fresh.
 
     Adds the gradients of the loss to the weights, and returns the loss.
     """
-    hidden = hidden_messages(data.messages, data.pair_of_target[batch]) if settings.mask_targets else None
+    hidden = hidden_messages(data, settings, batch)
     drops, links = streams["dropout"], data.targets[batch]
     y = model.encoder(data.features, data.messages, negatives=streams["message_negatives"], drops=drops, hidden=hidden)
     if settings.loss_sampler == "all":
@@ -286,13 +292,6 @@ def gradients(model: Model, data: TrainingData, settings: TrainingSettings, stre
     loss = model.loss(pairs, data.messages, settings.loss, hidden=hidden, drops=drops)
     loss.backward()
     return float(loss.detach())
-
-
-def hidden_messages(messages: MessageGraph, pairs: Tensor) -> Tensor:
-    """(m,) marks the message pairs that are given; -1 is none."""
-    hidden = torch.zeros(messages.pairs.shape[0], dtype=torch.bool, device=pairs.device)
-    hidden[pairs[pairs >= 0].long()] = True
-    return hidden
 
 
 @torch.no_grad()

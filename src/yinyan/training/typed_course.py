@@ -21,10 +21,11 @@ from yinyan.training.loop import (
     BatchCourse,
     TrainingState,
     ValidationScores,
-    hidden_messages,
+    batch_size_of,
     refuse_divergence,
     validated,
 )
+from yinyan.training.past import marked
 from yinyan.training.typed_data import TypedData
 
 __all__ = ["TypedCourse", "refuse_unsupported"]
@@ -45,8 +46,9 @@ class TypedCourse(BatchCourse):
     """The course of one process: triples in batches that mix the predicted relations."""
 
     def __init__(self, model: RelationModel, data: TypedData, settings: TrainingSettings, streams: Streams) -> None:
-        super().__init__(model, data.targets, settings, streams)
-        self._data = data
+        stride = batch_size_of(settings, data.targets.shape[0])
+        super().__init__(model, data.targets.shape[0], data.targets.device, streams, stride)
+        self._data, self._settings = data, settings
 
     def gradients(self, state: TrainingState) -> tuple[float, int]:
         """Hide the batch from the messages, embed all nodes, score the batch against fresh negatives."""
@@ -54,7 +56,7 @@ class TypedCourse(BatchCourse):
         data, settings, streams = self._data, self._settings, self._streams
         if data.alone is None:  # relation by relation, as they are decoded
             batch = batch[torch.argsort(data.targets[batch, 2], stable=True)]
-        hidden = hidden_messages(data.messages, data.pair_of_target[batch]) if settings.mask_targets else None
+        hidden = marked(data.messages, data.pair_of_target[batch]) if settings.mask_targets else None
         drops, links = streams["dropout"], data.targets[batch]
         features: Any = data.features
         y = self._model.encoder(
