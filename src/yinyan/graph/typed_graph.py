@@ -31,10 +31,10 @@ TypedNode: TypeAlias = tuple[str, Id]
 class NodeType:
     """The nodes of one type; ids are unique among them."""
 
-    ids: Ids
+    ids: Ids  # the caller's ids, in the order of rows
     features: Features | None = None  # (len(ids), c), dense or sparse
-    feature_encoder: FeatureEncoder | None = None
-    attributes: Attributes | None = None
+    feature_encoder: FeatureEncoder | None = None  # turns columns of a node table into features
+    attributes: Attributes | None = None  # columns to show and to filter by
 
     def __post_init__(self) -> None:
         for what, found in (("features", self.features), ("attributes", self.attributes)):
@@ -51,8 +51,8 @@ class Relation:
     source: str  # type of the sources
     target: str  # type of the targets
     edges: Rows  # (m, 2) rows within the two types, sorted and distinct; undirected the smaller row first
-    weights: npt.NDArray[np.float32] | None = None
-    times: Times | None = None
+    weights: npt.NDArray[np.float32] | None = None  # (m,) positive
+    times: Times | None = None  # (m,)
     directed: bool = False  # whether edges within one type have a direction
 
     def __repr__(self) -> str:

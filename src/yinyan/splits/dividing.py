@@ -11,16 +11,16 @@ from yinyan.randomness import named_seed
 from yinyan.splits.given import Parts
 from yinyan.text import counted
 
-__all__ = ["divide", "divide_by_time", "divides_by_time", "refuse_few"]
+__all__ = ["MINIMUM_EDGES", "divide", "divide_by_time", "divides_by_time", "refuse_few"]
 
-_MINIMUM_EDGES = 10  # below, a tenth held out for validation is less than an edge
+MINIMUM_EDGES = 10  # below, a tenth held out for validation is less than an edge
 
 
 def refuse_few(count: int) -> None:
     """Refuse to divide fewer edges than can be held out."""
-    if count < _MINIMUM_EDGES:
+    if count < MINIMUM_EDGES:
         raise InputError(
-            f"the graph has {counted(count, 'edge')} between different nodes; at least {_MINIMUM_EDGES} are needed "
+            f"the graph has {counted(count, 'edge')} between different nodes; at least {MINIMUM_EDGES} are needed "
             "to hold some out (add edges, or merge graphs)"
         )
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from yinyan.errors import InputError
 from yinyan.graph.typed_graph import Relation, RelationName, TypedGraph
+from yinyan.splits.dividing import MINIMUM_EDGES
 from yinyan.splits.given import Parts
 from yinyan.splits.split import (
-    MINIMUM_EDGES,
     Pairs,
     Rows,
     Split,
@@ -32,8 +32,8 @@ class TypedSplit:
     """Predicted relations with their splits. Edges of all other relations pass messages at all times."""
 
     graph: TypedGraph  # with the edges of all parts
-    protocol: str
-    seed: int
+    protocol: str  # name of the protocol
+    seed: int  # of the parts and the negatives
     parts: Mapping[str, Split]  # of each predicted relation, over `graph.of_relation`
     notes: tuple[str, ...] = ()  # on relations that could not be divided
 
