@@ -160,7 +160,7 @@ def evaluate(
             )
         typed = relations.read_typed(edges, table, relation, progress)
         seen = tuple(range(run.seed, run.seed + seeds))
-        found = relations.run_evaluation(model, typed, predict, edges.stem, protocol, seen, beside, progress)
+        found = relations.run_evaluation(model, typed, predict, edges.stem, protocol or "clean", seen, beside, progress)
         common.print_json(found.to_dict()) if run.as_json else typer.echo(str(found))
         return
     graph = common.read_graph(edges, table, progress)

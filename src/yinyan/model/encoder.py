@@ -324,7 +324,7 @@ def _project_some(
 ) -> list[Tensor]:
     """Products of the rows that node dropout leaves; the others are 0, and are not multiplied."""
     scales = dropout(torch.ones_like(table[:, 0]), settings.node_dropout, generator)
-    return [_KeptRows.apply(table, weight, scales) for weight in weights]  # type: ignore[no-untyped-call]
+    return [_KeptRows.apply(table, weight, scales) for weight in weights]
 
 
 class _KeptRows(torch.autograd.Function):
