@@ -21,7 +21,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 VARIABLE = "YINYAN_WHEEL"
 ZIG = "ziglang==0.17.0"
-SOURCES = ("graph_kernels", "retrieval_kernels")
+SOURCES = ("graph_kernels", "retrieval_kernels", "partition_kernels")
 COMPILE = ("-c", "-O3", "-std=c++17", "-ffp-contract=fast", "-fvisibility-inlines-hidden")
 LINK = ("-shared", "-s")
 # On Linux no C++ name is exported, so that none is taken for one of another library in the same process.

@@ -25,6 +25,7 @@ COMPILER = next((found for name in compiling._COMPILERS if (found := shutil.whic
 STRUCTURES = {
     "graph_kernels": (graph_kernels._Matrix, graph_kernels._Layer),
     "retrieval_kernels": (retrieval_kernels._Decoder, retrieval_kernels._Screen, retrieval_kernels._Lists),
+    "partition_kernels": (),
 }
 HEADER = '#include "abi.h"\nstruct Small { int64_t first; float second; };\nextern "C" {\n'
 FIELDS = "STRUCTURE(Small), FIELD(Small, first), FIELD(Small, second)"

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from yinyan.native import graph_kernels
-from yinyan.native.compiling import CompilationError, compiled
+from yinyan.native.compiling import NoKernelsError
+from yinyan.native.loading import load_kernels, switched_off
 
 __all__ = ["partition", "why_not"]
 
@@ -23,9 +23,9 @@ def partition(indptr: Tensor, columns: Tensor, cost: Tensor, parts: int, slack: 
     `indptr` and `columns` are the compressed rows of a symmetric graph without self links, with 32-bit places. `cost`
     (n,) is that of each node. One thread; the answer depends on the graph alone.
     """
-    built, n = _load()[0], indptr.numel() - 1
+    (built, why), n = _loaded(), indptr.numel() - 1
     if built is None:
-        raise RuntimeError(f"there is no compiled partitioning: {_load()[1]}")
+        raise RuntimeError(f"there is no compiled partitioning: {why}")
     if not 0 < parts <= n:
         raise ValueError(f"'parts' needs to be between 1 and the number of nodes, {n:,} (got {parts})")
     owner = torch.empty(n, dtype=torch.int32)
@@ -39,16 +39,18 @@ def partition(indptr: Tensor, columns: Tensor, cost: Tensor, parts: int, slack: 
 
 def why_not() -> str | None:
     """Why there is no compiled partitioning; None where there is."""
-    return _load()[1]
+    return _loaded()[1]
+
+
+def _loaded() -> tuple[ctypes.CDLL | None, str | None]:
+    return (None, "switched off by YINYAN_NATIVE=0") if switched_off() else _load()
 
 
 @functools.cache
 def _load() -> tuple[ctypes.CDLL | None, str | None]:
-    if graph_kernels.library() is None:
-        return None, graph_kernels.why_not()
     try:
-        built = compiled(_SOURCE)
-    except CompilationError as error:
+        built = load_kernels(_SOURCE, ()).library
+    except NoKernelsError as error:
         return None, str(error)
     long, pointer = ctypes.c_int64, ctypes.c_void_p
     built.partition.argtypes = (pointer, pointer, pointer, long, long, ctypes.c_double, pointer)
