@@ -578,7 +578,7 @@ class TestDecode:
     def test_blocks_do_not_matter(self, data: TrainingData, monkeypatch: pytest.MonkeyPatch) -> None:
         model = build()
         whole = scores(model, data)[1]
-        monkeypatch.setattr("yinyan.model.scoring._BLOCK", 7)
+        monkeypatch.setattr("yinyan.model.scoring.BLOCK", 7)
         assert np.allclose(scores(model, data)[1], whole, atol=1e-6)
         assert whole.dtype == np.float32
         assert whole.shape == (300,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -31,7 +32,7 @@ def evaluate_windows(
 
     if wrong := [option for option, given in refused.items() if given]:
         raise InputError(f"--rolling and {' and '.join(wrong)} exclude each other: leave one out")
-    length = period_of(period)
+    length: Any = period_of(period)  # checked by what it is given to
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)
     beside = BESIDE_ROLLING if peers is None else common.names(peers)

@@ -180,8 +180,9 @@ class RecommendBody(SimilarBody):
         """Of the lists, and of those within the rules."""
         super().count(content, limits)
         rules = content.get("rules") if isinstance(content, dict) else None
-        for name in ("allow", "deny") if isinstance(rules, dict) else ():
-            lists = rules[name] if isinstance(rules.get(name), list) else []
+        given: dict[str, Any] = rules if isinstance(rules, dict) else {}
+        for name in ("allow", "deny"):
+            lists = given[name] if isinstance(given.get(name), list) else []
             targets = [entry.get("targets") for entry in lists if isinstance(entry, dict)]
             total = len(lists) + sum(len(found) for found in targets if isinstance(found, list))
             _at_most(total, limits.pairs, f"nodes in the rule {name!r}")
