@@ -298,6 +298,7 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("decoder", "heads")}  # test_decoder.TestMultiDot
     tested |= {("training", "missing_share")}  # test_all_pairs
     tested |= {("encoder", "half_life")}  # test_recency
+    tested |= {("encoder", "relation_maps")}  # test_relations
     tested |= {("training", "message_times"), ("training", "history_share")}  # test_time_checks
     tested |= {("training", "patience"), ("training", "min_gain")}  # test_patience_stops_early, test_loop.TestBest
     tested |= {("training", "valid_negatives")}  # test_validation_negatives_are_as_many_as_asked

@@ -45,7 +45,7 @@ def outside(*arguments: object, cwd: Path) -> tuple[int, str, str]:
 class TestHelp:
     def test_answers_within_half_a_second(self, tmp_path: Path) -> None:
         times = [9.0]
-        while min(times) >= 0.5 and len(times) <= 5:  # a busy machine gets some tries
+        while min(times) >= 0.5 and len(times) <= 10:  # a busy machine gets some tries
             begun = time.perf_counter()
             code, out, _ = outside("--help", cwd=tmp_path)
             times.append(time.perf_counter() - begun)
@@ -85,7 +85,7 @@ class TestHelp:
         monkeypatch.setenv("COLUMNS", "100")
         monkeypatch.setenv("TERMINAL_WIDTH", "100")
         lines = works(command, "--help").out.splitlines()
-        assert len(lines) <= 80
+        assert len(lines) <= 100  # of 50 lines: commands that read tables have more than forty options
         assert not any("num-steps" in line or "--epochs" in line for line in lines)
 
 

@@ -20,6 +20,7 @@ import torch
 import yinyan
 from contracts import planted_graph, tiny
 from yinyan.errors import StoreError
+from yinyan.files import file_digest
 from yinyan.graph import Graph
 from yinyan.graph.features import SparseFeatures
 from yinyan.model.calibration import IsotonicCalibration
@@ -164,7 +165,7 @@ def test_settings_of_earlier_versions_are_left_out(model: LinkPredictor, saved: 
     content["params"]["encoder"] = {**(content["params"]["encoder"] or {}), "table_start": "smoothed"}
     facts.write_text(json.dumps(content))
     for file in (settings, facts):
-        entry = {"bytes": file.stat().st_size, "sha256": model_files._digest(file)}
+        entry = {"bytes": file.stat().st_size, "sha256": file_digest(file)}
         edit_manifest(saved, lambda manifest, file=file, entry=entry: manifest["files"].update({file.name: entry}))
     back = load(saved)
     assert_same(back, model)
@@ -229,7 +230,7 @@ def test_the_card_tells_a_stranger_what_matters(model: LinkPredictor, saved: Pat
     card = (saved / "README.md").read_text(encoding="utf-8")
     assert "30 nodes (text ids)" in card
     assert f"{model.graph_.num_edges} edges" in card
-    assert "protocol 'holdout', seed 3" in card
+    assert "protocol 'temporal-holdout', seed 3" in card
     for name, value in model.metrics_.items():
         assert f"| {name} | {value:.4f} |" in card
     assert f"seed 3, {model.fitted_.seconds:.0f} s of training" in card

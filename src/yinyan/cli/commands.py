@@ -149,10 +149,9 @@ def evaluate(
     common.check_outputs(None, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run)
-    beside, protocol = (
-        common.names("cn,aa,ra" if peers is None else peers),
-        None if protocol is None else protocol_with(protocol, negatives),
-    )
+    beside = common.names("cn,aa,ra" if peers is None else peers)
+    checked = protocol_with(protocol or "clean", negatives)  # before the table is read
+    protocol = checked if protocol else None
     if relation is not None or predict:
         if run.report or run.resume or full_ranking or rolling is not None:
             raise InputError(

@@ -68,7 +68,11 @@ class Sketches:
     def _parts(self, messages: MessageGraph, hidden: Tensor | None) -> tuple[Tensor, SymmetricOperator, Tensor]:
         """Degrees, A and r."""
         degrees = _degrees(messages, messages.decays, hidden)
-        links = messages.structure.scaled(messages.decays, torch.ones_like(degrees), hidden)
+        ones = torch.ones_like(degrees)
+        if messages.decays is None:
+            links = messages.scaled(ones, hidden, plain=True)
+        else:
+            links = messages.structure.scaled(messages.decays, ones, hidden)
         numbers = messages.numbers
         signs = self.signs(messages.num_nodes, degrees.device) if numbers is None else self.signs_of(numbers)
         return degrees, links, signs.to(degrees.dtype)
