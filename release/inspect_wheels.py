@@ -145,7 +145,9 @@ def system_faults(library: Any, platform: Platform) -> list[str]:
     if isinstance(library, lief.MachO.Binary):
         oldest = tuple(library.build_version.minos[:2])
         faults = [] if oldest <= MACOS else [f"it needs macOS {oldest}"]
-        return faults + ([] if library.has_code_signature else ["it has no signature, which Apple's processors want"])
+        if platform.target.startswith("aarch64") and not library.has_code_signature:
+            faults.append("it has no signature, which Apple's processors want")
+        return faults
     if isinstance(library, lief.ELF.Binary):
         wanted = [
             each.name for version in library.symbols_version_requirement for each in version.get_auxiliary_symbols()
