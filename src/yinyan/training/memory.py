@@ -31,6 +31,8 @@ _RUNTIME = 32 << 20  # what torch and LAPACK load at their first calls
 _ALLOCATOR, _OTHER_DEVICES = 1.4, 1.1
 _SHARED_ALLOCATOR = 1.9  # of weights and layers beside the small blocks of shared negatives
 _MAPPED, _MAPPED_FROM = 1.05, 1 << 30  # but matrices of so many bytes go back to the system as a whole
+_PAIRS_ALLOCATOR = 1.25  # of the pairs, whose blocks have one size in all steps
+_OF_PAIRS = "the decoder's pairs"
 _OF_WEIGHTS, _OF_LAYERS = "the weights with gradients, moments and copies", "the layers of the encoder"
 
 
@@ -55,14 +57,14 @@ def estimate(split: Split, settings: Settings, device: torch.device) -> MemoryEs
         _OF_WEIGHTS: _weights(split, settings),
     }
     kept, gradients = _layers(split, settings)
-    decoding = {_OF_LAYERS: kept, "the decoder's pairs": _decoder(split, settings)}
+    decoding = {_OF_LAYERS: kept, _OF_PAIRS: _decoder(split, settings)}
     backward = {_OF_LAYERS: kept + gradients}  # when the decoder's pairs are free again
     highest = max(decoding, backward, key=lambda parts: sum(parts.values()))
     scattered = _FLOAT * split.graph.num_nodes * settings.encoder.hidden_size < _MAPPED_FROM
     factor = (_ALLOCATOR if scattered else _MAPPED) if on_cpu else _OTHER_DEVICES
     runtime = _RUNTIME if on_cpu else 0  # other devices hold it before they say what is free
     more = _SHARED_ALLOCATOR if on_cpu and scattered and settings.training.loss_sampler == "shared" else factor
-    factors = dict.fromkeys((_OF_WEIGHTS, _OF_LAYERS), more)
+    factors = dict.fromkeys((_OF_WEIGHTS, _OF_LAYERS), more) | {_OF_PAIRS: min(factor, _PAIRS_ALLOCATOR)}
     parts = {name: int(factors.get(name, factor) * size) for name, size in (lasting | highest).items()}
     return MemoryEstimate({"torch": runtime} | parts)
 
