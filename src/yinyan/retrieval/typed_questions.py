@@ -62,8 +62,8 @@ class RelationState(FittedState):
             first, second = (name for name, _ in found)
             raise InputError(f"node {value!r} is a {first!r} and a {second!r}: name its type, ({first!r}, {value!r})")
         if not found:
-            told = "; ".join(f"type {name!r}: {self.kinds[name].ids.unknown(value)}" for name in wanted)
-            raise UnknownNodeError(told)
+            unknown = "; ".join(f"type {name!r}: {self.kinds[name].ids.unknown(value)}" for name in wanted)
+            raise UnknownNodeError(unknown)
         return found[0][1]
 
     def row_at(self, end: int, node: Any) -> int:
@@ -178,7 +178,7 @@ class TypedQuestions:
         return np.array(found, dtype=np.int64).reshape(-1, 2), one
 
     def parse(self, text: str, relation: RelationName | None, end: int | None = None) -> Any:
-        """The node that some text means: `type:id`, or an id; of a pair the `end` tells its type."""
+        """The node that some text means: `type:id`, or an id; the `end` of a pair gives its type."""
         state = self.state(relation)
         name, _, rest = text.partition(":")
         if rest and name in state.kinds:
