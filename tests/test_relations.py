@@ -201,7 +201,6 @@ class TestWhatIsRefused:
             lambda: yinyan.random_split(graph, seed=0),  # type: ignore[arg-type]
             lambda: yinyan.temporal_split(graph, seed=0),  # type: ignore[arg-type]
             lambda: model.index(),
-            lambda: model.recommend("3", relation="follows", search="index"),
             lambda: model.extended(["new"], None, [("new", "3")]),
             lambda: model.energy_trace(),
             lambda: graph.edges,

@@ -37,9 +37,8 @@ from yinyan.retrieval.held_out import reranked_lists
 from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.questions import Questions
-from yinyan.retrieval.recommend import Rules, Where, as_list, checked_k
+from yinyan.retrieval.recommend import Rules, Where, checked_k
 from yinyan.retrieval.state import FittedState
-from yinyan.retrieval.typed_explanation import explain_relation
 from yinyan.retrieval.typed_questions import TypedQuestions
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
@@ -463,19 +462,30 @@ class LinkPredictor:
     @property
     def _questions(self) -> Questions:
         """The questions about the model, kept until it is another one. Threads may share them."""
-        fitted = self._fitted
-        return self._kept(fitted)[1]
+        return self._kept(self._fitted)[1]
 
     @property
     def _chooser(self) -> Chooser:
         """What chooses between exact search and an index, kept as long as the questions."""
         return self._kept(self._fitted)[2]
 
+    def _asked(self, relation: RelationName | None) -> tuple[Fitted, Questions, Chooser]:
+        """The model of a relation, or the one without relations, its questions, and what chooses its search."""
+        typed = self._typed(relation)
+        if typed is None:
+            fitted = self._fitted
+            return fitted, *self._kept(fitted)[1:]
+        name = typed.named(relation)
+        fitted, questions = typed.fitted.relations[name], typed.of(name)
+        if name not in typed.choosers:
+            typed.choosers[name] = Chooser(fitted.graph, fitted.model.decoder, fitted.embeddings, questions.state)
+        return fitted, questions, typed.choosers[name]
+
     def _kept(self, fitted: Fitted) -> tuple[FittedState, Questions, Chooser]:
         kept: tuple[FittedState, Questions, Chooser] | None = vars(self).get("_questions_")
         if kept is None or not kept[0].is_of(fitted):
             state = FittedState(fitted)
-            chooser = Chooser(fitted.graph, fitted.model.decoder, fitted.embeddings, state.reranker)
+            chooser = Chooser(fitted.graph, fitted.model.decoder, fitted.embeddings, state)
             kept = self._questions_ = (state, Questions(state), chooser)
         return kept
 
@@ -555,21 +565,16 @@ class LinkPredictor:
         >>> max(model.recommend(5, k=3, where="candidate.id < source.id").targets) < 5
         True
         """
-        if (typed := self._typed(relation)) is not None:
-            if index is not None or search == "index":
-                raise InputError("relations have no index yet: leave 'index' and 'search' out (search is exact)")
-            asked = typed.nodes(nodes, relation)
-            pool = typed.among(among, asked, relation)
-            return typed.of(relation).recommend(asked, k, among=pool, exclude_known=exclude_known, where=where)
-        nodes, chooser = as_list(nodes), self._chooser
+        _, questions, chooser = self._asked(relation)
+        nodes = questions.state.listed(nodes)
         narrowed = search == "auto" and not (among is None and where is None and rules is None)
         if index is None:
             index = chooser.choose(len(nodes), checked_k(k), "exact" if narrowed else search)
         if index is not None:
             found = index.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where, rules=rules)
-            return self._questions.with_probabilities(found)
+            return questions.with_probabilities(found)
         started = time.perf_counter()
-        found = self._questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where, rules=rules)
+        found = questions.recommend(nodes, k, among=among, exclude_known=exclude_known, where=where, rules=rules)
         if not narrowed:
             chooser.note_exact(len(nodes), time.perf_counter() - started)
         return found
@@ -623,7 +628,7 @@ class LinkPredictor:
         saved = SavedRows.of(Path(path), state.num_nodes)
         with ray_shards(saved, shards=shards, threads=threads, address=address) as search:
             model, own = fitted.model, state.search
-            there = Chooser(fitted.graph, model.decoder, fitted.embeddings, state.reranker, shards=search)
+            there = Chooser(fitted.graph, model.decoder, fitted.embeddings, state, shards=search)
             state.search, self._questions_ = search, (state, questions, there)
             try:
                 yield self
@@ -663,14 +668,13 @@ class LinkPredictor:
         >>> len(found), 0 in found.targets, bool(abs(found.scores).max() <= 1)
         (3, False, True)
         """
-        if (typed := self._typed(relation)) is not None:
-            return typed.of(relation).similar(typed.nodes(nodes, relation), k)
-        return self._questions.similar(nodes, k)
+        return self._asked(relation)[1].similar(nodes, k)
 
     def index(
         self,
         kind: Literal["auto", "exact", "mips", "flashlight"] = "auto",
         *,
+        relation: RelationName | None = None,
         recall: float | None = 0.98,
         milliseconds: float | None = None,
         megabytes: float | None = None,
@@ -687,6 +691,9 @@ class LinkPredictor:
         ----------
         kind
             The kind of index; 'auto' chooses by the size of the graph and the decoder.
+        relation
+            The relation whose partners it finds, in a model of several predicted relations: each has an index of its
+            own, with a recall of its own.
         recall
             The least share of the exact best partners that it has to find: of `k`, and of 1, 10, 20, 50 and 100.
         milliseconds
@@ -717,10 +724,15 @@ class LinkPredictor:
         True
         """
         budget = Budget(recall=recall, milliseconds=milliseconds, megabytes=megabytes, k=k)
-        return self._chooser.built(kind, budget=budget, seed=seed, tell=tell)
+        return self._asked(relation)[2].built(kind, budget=budget, seed=seed, tell=tell)
 
     def choose_index(
-        self, sources: int, k: int = 10, *, tell: Callable[[str], None] = lambda text: None
+        self,
+        sources: int,
+        k: int = 10,
+        *,
+        relation: RelationName | None = None,
+        tell: Callable[[str], None] = lambda text: None,
     ) -> Index | None:
         """The index that `recommend` would ask about so many nodes; it is built now if it pays for itself.
 
@@ -730,6 +742,8 @@ class LinkPredictor:
             How many nodes will be asked about.
         k
             How many partners per node.
+        relation
+            The relation that would be asked about, in a model of several predicted relations.
         tell
             Called with lines about the choice.
 
@@ -743,15 +757,17 @@ class LinkPredictor:
         >>> model.choose_index(40) is None
         True
         """
-        return self._chooser.choose(sources, checked_k(k), "auto", tell)
+        return self._asked(relation)[2].choose(sources, checked_k(k), "auto", tell)
 
-    def load_index(self, path: str | Path) -> Index:
+    def load_index(self, path: str | Path, *, relation: RelationName | None = None) -> Index:
         """Read the index that was saved in the directory of this model.
 
         Parameters
         ----------
         path
             The directory of the model.
+        relation
+            The relation whose index it is, in a model of several predicted relations.
 
         Returns
         -------
@@ -770,9 +786,10 @@ class LinkPredictor:
         >>> model.load_index("model").metadata.kind
         'exact'
         """
-        fitted = self._fitted
-        found = load_index(Path(path), fitted.graph, fitted.model.decoder, fitted.embeddings)
-        return found._reranked_by(self._kept(fitted)[0].reranker)
+        fitted, questions, _ = self._asked(relation)
+        state = questions.state
+        found = load_index(Path(path), fitted.graph, fitted.model.decoder, fitted.embeddings, state.names)
+        return found._answering_as(state)
 
     def best_links(
         self,
@@ -830,18 +847,12 @@ class LinkPredictor:
         >>> best.ranks.tolist(), best.probabilities.shape
         ([1, 2, 3], (3,))
         """
-        if (typed := self._typed(relation)) is not None:
-            if index is not None or search == "index":
-                raise InputError("relations have no index yet: leave 'index' and 'search' out (search is exact)")
-            chosen = None if nodes is None else typed.nodes(list(nodes), relation)
-            return typed.of(relation).best_links(
-                k, nodes=chosen, where=where, on_progress=on_progress, should_stop=should_stop
-            )
+        fitted, questions, chooser = self._asked(relation)
         if index is None:
-            count = self._fitted.graph.num_nodes if nodes is None else len(nodes)
-            index = self._chooser.choose(count, FIRST, search)
+            count = fitted.graph.num_nodes if nodes is None else len(nodes)
+            index = chooser.choose(count, FIRST, search)
         top_k = None if index is None else index.top_k
-        found = self._questions.best_links(
+        found = questions.best_links(
             k, nodes=nodes, where=where, top_k=top_k, on_progress=on_progress, should_stop=should_stop
         )
         return found if index is None else replace(found, recall=index._recall(FIRST, narrowed=where is not None))
@@ -878,11 +889,7 @@ class LinkPredictor:
         >>> isinstance(model.score((0, 1)), float), model.score([(0, 1), (0, 30)]).shape
         (True, (2,))
         """
-        if (typed := self._typed(relation)) is not None:
-            rows, one = typed.pair_rows(pairs, relation)
-            scores = typed.of(relation).score_rows(rows)
-            return float(scores[0]) if one else scores
-        return self._questions.score(pairs)
+        return self._asked(relation)[1].score(pairs)
 
     def score_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
         """Scores of pairs of rows, for callers that have rows and no ids.
@@ -955,9 +962,7 @@ class LinkPredictor:
         >>> model.predict_proba((0, 1)) == model.predict_proba((0, 1), base_rate=model.base_rate_)
         True
         """
-        typed = self._typed(relation)
-        questions = self._questions if typed is None else typed.of(relation)
-        chances = questions.probabilities(self.score(pairs, relation=relation), base_rate)
+        chances = self._asked(relation)[1].probabilities(self.score(pairs, relation=relation), base_rate)
         return float(chances) if chances.ndim == 0 else chances
 
     def explain(self, source: Any, target: Any, *, relation: RelationName | None = None) -> Explanation:
@@ -991,9 +996,7 @@ class LinkPredictor:
         >>> abs(total - why.score) < 1e-6
         True
         """
-        if (typed := self._typed(relation)) is not None:
-            return explain_relation(typed, source, target, relation)
-        return self._questions.explain(source, target)
+        return self._asked(relation)[1].explain(source, target)
 
     def energy_trace(self, num_steps: int | None = None) -> list[float]:
         """The energy before the first layer and after each.

@@ -85,8 +85,7 @@ def evaluate_relations(
     relations = {}
     for name, part in tested.items():
         if len(part.test_negatives):
-            questions = fitted._typed(name).of(name)  # type: ignore[union-attr]
-            relations[name] = _figures(questions.score_rows, part, figures)
+            relations[name] = _figures(fitted._asked(name)[1].score_rows, part, figures)
     beside = {}
     for name, run in runs.items():
         own = {

@@ -13,6 +13,7 @@ from yinyan.errors import StoreError
 if TYPE_CHECKING:
     from yinyan.model.fitted import Fitted
     from yinyan.model.typed_fitted import TypedFitted
+    from yinyan.retrieval.relation_names import RelationNames
     from yinyan.store import OpenedModel
 
 __all__ = ["Checked", "check", "checked_model"]
@@ -58,7 +59,6 @@ def checked_model(path: Path, log: Path | str | None = None) -> tuple[list[Check
 
     Also what each column of the tables became, if the model can be read.
     """
-    from yinyan.retrieval.index_store import INDEX_FILE
     from yinyan.store import opened_model
 
     if not path.is_dir():
@@ -70,8 +70,7 @@ def checked_model(path: Path, log: Path | str | None = None) -> tuple[list[Check
             found.insert(0, manifest)
     except StoreError as error:
         found, fitted = [Checked("manifest.json", "damaged", _size(path / "manifest.json"), str(error))], None
-    if (path / INDEX_FILE).exists():
-        found.append(_index(path, fitted))
+    found += _indexes(path, fitted)
     listed = {row.file for row in found}
     found += [
         Checked(entry.name, "not of the model", None, "not checked")
@@ -106,22 +105,38 @@ def _parts(opened: OpenedModel) -> tuple[list[Checked], Fitted | TypedFitted | N
     ], fitted
 
 
-def _index(path: Path, fitted: Fitted | TypedFitted | None) -> Checked:
+def _indexes(path: Path, fitted: Fitted | TypedFitted | None) -> list[Checked]:
+    """The index of the model, or those of its relations."""
     from yinyan.model.fitted import Fitted
-    from yinyan.retrieval.index_store import INDEX_FILE, OutdatedIndexError, load_index
+    from yinyan.retrieval.index_store import INDEX_FILE, index_file
+    from yinyan.retrieval.relation_names import RelationNames
 
-    size = _size(path / INDEX_FILE)
     if fitted is None:
-        return Checked(INDEX_FILE, "unchecked", size, "the model that it belongs to cannot be read")
-    if not isinstance(fitted, Fitted):
-        return Checked(INDEX_FILE, "outdated", size, "the model has relations, which have no index yet")
+        files = sorted(path.glob("index*.safetensors"))
+        return [Checked(f.name, "unchecked", _size(f), "the model that it belongs to cannot be read") for f in files]
+    if isinstance(fitted, Fitted):
+        return [_index(path / INDEX_FILE, fitted, None)] if (path / INDEX_FILE).exists() else []
+    names = [RelationNames(fitted.graph, fitted.graph.relations[name]) for name in fitted.predicted]
+    return [
+        _index(path / index_file(own), fitted.relations[own.relation.name], own)
+        for own in names
+        if (path / index_file(own)).exists()
+    ]
+
+
+def _index(file: Path, fitted: Fitted, names: RelationNames | None) -> Checked:
+    from yinyan.retrieval.index_store import OutdatedIndexError, load_index
+
+    size = _size(file)
     try:
-        index = load_index(path, fitted.graph, fitted.model.decoder, fitted.embeddings)
+        index = load_index(file.parent, fitted.graph, fitted.model.decoder, fitted.embeddings, names)
     except OutdatedIndexError as error:
-        return Checked(INDEX_FILE, "outdated", size, str(error))
+        return Checked(file.name, "outdated", size, str(error))
     except StoreError as error:
-        return Checked(INDEX_FILE, "damaged", size, str(error))
-    return Checked(INDEX_FILE, "intact", size, f"{index.metadata.kind}, {index.metadata.num_nodes:,} nodes")
+        return Checked(file.name, "damaged", size, str(error))
+    facts = index.metadata
+    of_relation = "" if facts.relation is None else f"relation {facts.relation!r}, "
+    return Checked(file.name, "intact", size, f"{of_relation}{facts.kind}, {facts.num_nodes:,} nodes")
 
 
 def _log(path: Path, log: Path | str | None) -> list[Checked]:

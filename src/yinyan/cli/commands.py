@@ -234,10 +234,11 @@ def recommend(
     else:
         check_rows_file(out)
     if relations.has_relations(model):
-        refused = {"--all": everything, "--index": by_index, "--engine": engine != "local", "--labels": bool(labels)}
-        relations.refuse(refused)
+        refused = {"--all": everything, "--engine": engine != "local", "--labels": bool(labels)}
+        relations.refuse(refused | {"--allow": bool(allow), "--deny": bool(deny), "--once": bool(once)})
         about = relations.Asked(model, relation, device, threads)
-        links = about.recommend(nodes or (), k, among, where, header=not no_header)
+        kept = about.model.load_index(model, relation=about.relation) if by_index else None
+        links = about.recommend(nodes or (), k, among, where, header=not no_header, index=kept)
         common.show_links(links, out, as_json=as_json, empty=common.none_found(where))
         return
     relations.refuse_name(relation)

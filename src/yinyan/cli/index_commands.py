@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from yinyan.cli import common, flags
+from yinyan.cli import common, flags, relations
 from yinyan.errors import InputError
 from yinyan.progress import show_progress
 
@@ -16,6 +16,7 @@ __all__ = ["best_links", "index"]
 def index(
     model: flags.Model,
     *,
+    relation: flags.RelationName = None,
     kind: Annotated[str, typer.Option(help="kind of index: auto, exact, mips or flashlight")] = "auto",
     recall: Annotated[float, typer.Option(help="minimum share of the exact top k that it finds")] = 0.98,
     milliseconds: Annotated[
@@ -33,26 +34,44 @@ def index(
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
 ) -> None:
-    """Build an index of a saved model, measure its recall, save it with the model."""
+    """Build an index of a saved model, measure its recall, save it with the model.
+
+    A model with relations gets one for each predicted relation, or for --relation alone.
+    """
     if kind not in ("auto", "exact", "mips", "flashlight"):
         raise InputError(f"--kind needs to be auto, exact, mips or flashlight (got {kind!r})")
     progress = show_progress(quiet=quiet)
-    made = common.load(model, "cpu", threads=threads).index(
-        kind,  # type: ignore[arg-type]
-        recall=recall,
-        milliseconds=milliseconds,
-        megabytes=megabytes,
-        k=k,
-        seed=seed,
-        tell=progress.note,
-    )
-    made.save(model)
-    common.print_json(made.metadata.to_dict()) if as_json else typer.echo(str(made.metadata))
+    predictor = common.load(model, "cpu", threads=threads)
+    if not relations.has_relations(model):
+        relations.refuse_name(relation)
+    names = relations.predicted(predictor) if relation is None else [relation]
+    made = []
+    for name in names:  # one for each relation that is predicted, unless one is named
+        if len(names) > 1:
+            progress.note(f"relation {name!r}")
+        found = predictor.index(
+            kind,  # type: ignore[arg-type]
+            relation=name,
+            recall=recall,
+            milliseconds=milliseconds,
+            megabytes=megabytes,
+            k=k,
+            seed=seed,
+            tell=progress.note,
+        )
+        found.save(model)
+        made.append(found.metadata)
+    if as_json:
+        facts = [metadata.to_dict() for metadata in made]
+        common.print_json(facts[0] if len(facts) == 1 else {"indexes": facts})
+    else:
+        typer.echo("\n".join(map(str, made)))
 
 
 def best_links(
     model: flags.Model,
     *,
+    relation: flags.RelationName = None,
     k: Annotated[int, typer.Option("-k", help="maximum number of links")] = 100,
     where: flags.Where = None,
     labels: flags.Labels = None,
@@ -77,17 +96,26 @@ def best_links(
     searching.check_flags(by_index=by_index, exact=exact)
     searching.check_engine(engine, shards, everything=True)
     check_rows_file(out)
+    if relations.has_relations(model):
+        relations.refuse({"--labels": bool(labels), "--no-labels": no_labels, "--engine": engine != "local"})
+    else:
+        relations.refuse_name(relation)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
-    progress = show_progress(quiet=quiet)
+    progress, graph = show_progress(quiet=quiet), predictor._asked(relation)[0].graph
     if where is not None:
-        check_condition(predictor.graph_, where)
-    count, at = predictor.graph_.num_nodes, searching.place(predictor, model, engine, shards, threads)
+        check_condition(graph, where)
+    count, at = graph.num_nodes, searching.place(predictor, model, engine, shards, threads)
     with at, common.task(progress, "nodes", count) as should_stop:
         built = searching.chosen_index(
-            predictor, model, count, FIRST, progress, by_index=by_index, exact=exact, engine=engine
+            *(predictor, model, count, FIRST, progress),
+            by_index=by_index,
+            exact=exact,
+            engine=engine,
+            relation=relation,
         )
         found = predictor.best_links(
             k,
+            relation=relation,
             where=where,
             index=built,
             search="exact",

@@ -21,10 +21,12 @@ if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     from yinyan.model.typed_fitted import TypedFitted
     from yinyan.predictor import LinkPredictor
     from yinyan.results import Explanation, Recommendations
+    from yinyan.retrieval.index import Index
 
 __all__ = [
     "Asked",
     "has_relations",
+    "predicted",
     "print_fit",
     "print_info",
     "read_typed",
@@ -115,6 +117,11 @@ def has_relations(path: Path) -> bool:
     return (path / "relations.json").is_file()
 
 
+def predicted(model: LinkPredictor) -> list[str | None]:
+    """The relations that a model predicts; None alone for a model without relations."""
+    return list(getattr(model.fitted_, "predicted", (None,)))
+
+
 def refuse(given: Mapping[str, bool]) -> None:
     """Refuse the flags that are given and know no relations."""
     wrong = [flag for flag, is_given in given.items() if is_given]
@@ -146,16 +153,17 @@ class Asked:
         if questions is None:
             raise StoreError(f"the model in '{path}' has no relations: its files have been changed")
         self.questions, self.relation = questions, questions.named(relation)
+        self.names = questions.names(self.relation)
 
     def recommend(
-        self, nodes: Sequence[str], k: int, among: Path | None, where: str | None, *, header: bool
+        self, nodes: Sequence[str], k: int, among: Path | None, where: str | None, *, header: bool, index: Index | None
     ) -> Recommendations:
         """Links of some nodes."""
         if not nodes:
             raise InputError("recommend needs node ids (type:id where several types have the id)")
-        asked = [self.questions.parse(text, self.relation) for text in nodes]
+        asked = [self.names.parse(text) for text in nodes]
         pool = None if among is None else _first_column(among, header=header)
-        return self.model.recommend(asked, k, relation=self.relation, among=pool, where=where)
+        return self.model.recommend(asked, k, relation=self.relation, among=pool, where=where, index=index)
 
     def score(
         self, pairs: Path, source: str | None, target: str | None, *, header: bool, base_rate: float | None
@@ -167,10 +175,7 @@ class Asked:
         opened = open_table(pairs, header=header)
         table = opened.read(columns := pair_columns(opened.names, source, target))
         ends = [table[name].cast("large_string").to_pylist() for name in columns]
-        both = [
-            tuple(self.questions.parse(text, self.relation, end) for end, text in enumerate(pair))
-            for pair in zip(*ends, strict=True)
-        ]
+        both = [tuple(self.names.parse(text, end) for end, text in enumerate(pair)) for pair in zip(*ends, strict=True)]
         scores = self.model.score(both, relation=self.relation).tolist()
         chances = self.model.predict_proba(both, base_rate=base_rate, relation=self.relation).tolist()
         rows = zip(*ends, scores, chances, strict=True)
@@ -178,7 +183,7 @@ class Asked:
 
     def explain(self, source: str, target: str) -> Explanation:
         """Contributions by relation."""
-        ends = (self.questions.parse(text, self.relation, end) for end, text in enumerate((source, target)))
+        ends = (self.names.parse(text, end) for end, text in enumerate((source, target)))
         return self.model.explain(*ends, relation=self.relation)
 
 

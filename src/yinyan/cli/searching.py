@@ -9,7 +9,7 @@ from yinyan.errors import InputError, StoreError
 from yinyan.predictor import LinkPredictor
 from yinyan.progress import Progress
 from yinyan.retrieval.index import Index
-from yinyan.retrieval.index_store import INDEX_FILE
+from yinyan.retrieval.index_store import index_file
 
 __all__ = ["check_engine", "check_flags", "check_ranking", "chosen_index", "place"]
 
@@ -64,6 +64,7 @@ def chosen_index(
     by_index: bool,
     exact: bool,
     engine: str = "local",
+    relation: str | None = None,
 ) -> Index | None:
     """The index to ask about so many nodes, None for exact search; one that is built now is saved with the model.
 
@@ -76,15 +77,15 @@ def chosen_index(
             sources, k, tell=progress.note
         )  # fmt: skip
     if by_index:
-        return predictor.load_index(folder)
+        return predictor.load_index(folder, relation=relation)
     if sources <= _FEW:
         return None
-    if (folder / INDEX_FILE).is_file():
+    if (folder / index_file(predictor._asked(relation)[1].state.names)).is_file():
         try:
-            return predictor.load_index(folder)
+            return predictor.load_index(folder, relation=relation)
         except StoreError as error:  # of another model, or damaged: it is replaced if that is worth it
             progress.note(str(error))
-    built = predictor.choose_index(sources, k, tell=progress.note)
+    built = predictor.choose_index(sources, k, relation=relation, tell=progress.note)
     if built is not None:
         try:
             built.save(folder)

@@ -11,7 +11,7 @@ from yinyan.errors import StoppedError
 from yinyan.results import Id, Recommendations
 from yinyan.retrieval.candidates import Candidates, Where, candidates_of
 from yinyan.retrieval.exact import Excluded, TopK
-from yinyan.retrieval.recommend import as_list, checked_k, links_of
+from yinyan.retrieval.recommend import checked_k, links_of
 from yinyan.retrieval.state import SearchState, pair_scores
 
 __all__ = ["FIRST", "best_links"]
@@ -44,7 +44,7 @@ def best_links(
     k, search, candidates = checked_k(k), top_k or state.top_k, candidates_of(state, None, where)
     symmetric = state.decoder.is_symmetric and not state.directed
     pairs, scores = np.empty((0, 2), np.int64), np.empty(0, np.float32)
-    asked = np.arange(state.num_nodes) if nodes is None else np.unique(state.rows(as_list(nodes)))
+    asked = np.arange(state.num_nodes) if nodes is None else np.unique(state.rows(state.listed(nodes)))
     total, count = asked.size, FIRST
     while asked.size:
         found_pairs, found_scores, last = [pairs], [scores], np.full(asked.size, -np.inf, np.float32)

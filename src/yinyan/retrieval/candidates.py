@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from yinyan.errors import InputError
 from yinyan.results import Id
 from yinyan.retrieval.conditions import Condition
+from yinyan.retrieval.relation_names import as_list, is_id
 from yinyan.retrieval.state import SearchState
 
 __all__ = ["Candidates", "Where", "as_list", "candidates_of", "is_id"]
@@ -53,25 +54,14 @@ class Candidates:
         return np.flatnonzero(mask) if self._among is None else self._among[mask[self._among]]
 
 
-def candidates_of(state: SearchState, among: Iterable[Id] | None, where: Where | None) -> Candidates | None:
-    """What narrows the candidates; None where nothing does."""
+def candidates_of(
+    state: SearchState, among: Iterable[Any] | None, where: Where | None, asked: Rows | None = None
+) -> Candidates | None:
+    """What narrows the candidates of the rows that are asked about; None where nothing does."""
     if among is None and where is None:
         return None
-    return Candidates(state, None if among is None else np.unique(state.rows(as_list(among))), where)
-
-
-def is_id(value: Any) -> bool:
-    """Whether a value is one id, not several."""
-    return isinstance(value, (str, int, np.integer, np.str_))
-
-
-def as_list(nodes: Any) -> list[Any]:
-    """One id or several as a list."""
-    if is_id(nodes):
-        return [nodes]
-    if not isinstance(nodes, Iterable):
-        raise InputError(f"nodes are named by an id, text or an integer, or by a sequence of ids (got {nodes!r})")
-    return list(nodes)
+    rows = None if among is None else np.unique(state.partner_rows(among, np.empty(0, int) if asked is None else asked))
+    return Candidates(state, rows, where)
 
 
 def _takes_two(function: Any) -> bool:

@@ -13,7 +13,6 @@ from torch import Tensor
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
-from yinyan.model.reranking import Reranker
 from yinyan.retrieval.budgets import Budget
 from yinyan.retrieval.exact import ExactSearch
 from yinyan.retrieval.index import EXACT_BELOW, Index, build_index, num_cells, sample_size
@@ -21,6 +20,7 @@ from yinyan.retrieval.queries import is_covered
 from yinyan.retrieval.sharded_index import build_sharded_index
 from yinyan.retrieval.shards import ShardedSearch
 from yinyan.retrieval.snapshot import Snapshot
+from yinyan.retrieval.state import SearchState
 
 __all__ = ["Chooser", "Costs", "Search", "checked_search", "described", "estimated_costs"]
 
@@ -79,11 +79,12 @@ class Chooser:
         graph: Graph,
         decoder: Decoder,
         embeddings: Tensor,
-        reranker: Reranker | None = None,
+        state: SearchState | None = None,
         *,
         shards: ShardedSearch | None = None,
     ) -> None:
-        self.graph, self.decoder, self.embeddings, self.reranker = graph, decoder, embeddings, reranker
+        self.graph, self.decoder, self.embeddings = graph, decoder, embeddings
+        self.state = state  # whose reranker and names its answers have
         self.shards = shards  # where both searches take place
         self.index: Index | None = None
         self._asked = 0  # sources answered exactly
@@ -115,7 +116,7 @@ class Chooser:
             index = build_index(*whole, kind=kind, budget=budget, seed=seed, tell=tell)
         else:
             index = build_sharded_index(*whole, self.shards, kind=kind, budget=budget, seed=seed, tell=tell)
-        return index._reranked_by(self.reranker)
+        return index if self.state is None else index._answering_as(self.state)
 
     def keep(self, index: Index) -> None:
         """Use an index that was built before."""

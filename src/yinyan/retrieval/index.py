@@ -32,6 +32,7 @@ from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing, lists_of
 from yinyan.retrieval.queries import check_covered, check_linear, is_covered, is_linear
 from yinyan.retrieval.recommend import Rules, Where, Wish, checked_k, recommended
+from yinyan.retrieval.relation_names import RelationNames
 from yinyan.retrieval.reranking import reranked, shortlist_for
 from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.screening import Screen
@@ -77,6 +78,7 @@ class FoundState(SearchState):
     search: IndexSearch
     measured_churn: float  # when recall was last measured
     reranker: Reranker | None = None
+    names: RelationNames | None = None
 
     def vectors(self, rows: Rows) -> Tensor:
         """(len(rows), d) stored vectors."""
@@ -116,9 +118,15 @@ class Index:
         self._built = rows.base  # what the lists of a search were made of
         self._writing = threading.RLock()
 
-    def _reranked_by(self, reranker: Reranker | None) -> Index:
-        """This index, whose answers are reranked from now on; recall is still that of the search before."""
-        self._state = replace(self._state, reranker=reranker)
+    def _answering_as(self, state: SearchState) -> Index:
+        """This index, with the reranker and the names of nodes of its model; recall is that of the search before."""
+        self._state = replace(self._state, reranker=state.reranker)
+        return self if state.names is None else self._of_relation(state.names)
+
+    def _of_relation(self, names: RelationNames) -> Index:
+        """This index, whose nodes are named as those of a relation."""
+        self._state = replace(self._state, names=names)
+        self.metadata = replace(self.metadata, relation=names.relation.name)
         return self
 
     def __repr__(self) -> str:
@@ -134,10 +142,10 @@ class Index:
     @renamed_keyword("known", "exclude_known", lambda known: not known)
     def recommend(
         self,
-        nodes: Id | Sequence[Id],
+        nodes: Any,
         k: int = 10,
         *,
-        among: Iterable[Id] | None = None,
+        among: Iterable[Any] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
         rules: Rules | None = None,
@@ -147,7 +155,7 @@ class Index:
         Parameters
         ----------
         nodes
-            An id, or a sequence of ids.
+            An id, or a sequence of ids; of a relation, (type, id) names a node too.
         k
             How many partners per node, at most.
         among
@@ -430,8 +438,8 @@ class Index:
                 kind=old.kind, budget=budget, seed=old.seed, tell=tell,
             )  # fmt: skip
             removed = np.flatnonzero(state.snapshot.is_removed)
-            fresh = replace(made._state, reranker=state.reranker)
-            self.metadata, self._built = made.metadata, made._built
+            fresh = replace(made._state, reranker=state.reranker, names=state.names)
+            self.metadata, self._built = replace(made.metadata, relation=old.relation), made._built
             self._state = replace(fresh, snapshot=fresh.snapshot.without(removed)) if removed.size else fresh
 
     # -- keeping -------------------------------------------------------------------------------------------
@@ -456,12 +464,13 @@ class Index:
         >>> model.save("model")
         >>> index.save("model")
         """
-        from yinyan.retrieval.index_store import save_index
+        from yinyan.retrieval.index_store import index_file, save_index
 
         if self.churn:
             raise SettingsError("rows have changed since the build: call rebuild() before save()")
         search = self._state.search
-        save_index(Path(path), self.metadata, search.lists if isinstance(search, Probing) else None)
+        lists = search.lists if isinstance(search, Probing) else None
+        save_index(Path(path), self.metadata, lists, index_file(self._state.names))
 
 
 def build_index(

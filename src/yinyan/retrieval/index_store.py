@@ -23,10 +23,11 @@ from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import IndexMetadata, fingerprint, read_metadata
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import check_covered, points_of
+from yinyan.retrieval.relation_names import RelationNames
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.store.mapping import mapped_arrays
 
-__all__ = ["INDEX_FILE", "OutdatedIndexError", "load_index", "save_index"]
+__all__ = ["INDEX_FILE", "OutdatedIndexError", "index_file", "load_index", "save_index"]
 
 INDEX_FILE = "index.safetensors"
 _FORMAT = 4  # with a checksum, and a recall measured for each k with searches that begin in the graph
@@ -38,28 +39,41 @@ class OutdatedIndexError(StoreError):
     """An index is whole, and of another model or of an earlier version of this library."""
 
 
-def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None) -> None:
+def index_file(names: RelationNames | None) -> str:
+    """The name of the file in its model's directory; each predicted relation has one of its own."""
+    return INDEX_FILE if names is None else f"index-{names.number}.safetensors"
+
+
+def save_index(folder: Path, metadata: IndexMetadata, lists: Lists | None, file: str = INDEX_FILE) -> None:
     """Write the index into a model's directory, whole or not at all."""
     if not folder.is_dir():
         raise StoreError(f"there is no model directory '{folder}': save the model first, its index lies beside it")
     arrays = {name: np.zeros(0, np.uint8) for name in _NAMES} if lists is None else _arrays(lists)
     said = json.dumps({"format": _FORMAT, **metadata.to_dict()})
-    with atomic_path(folder / INDEX_FILE) as temporary:
+    with atomic_path(folder / file) as temporary:
         save_file(arrays, temporary, metadata={"index": said, "sha256": _digest(said, arrays)})
 
 
-def load_index(folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor) -> Index:
-    """The index of a model; its lists stay on disk until they are looked into."""
-    file = folder / INDEX_FILE
+def load_index(
+    folder: Path, graph: Graph, decoder: Decoder, embeddings: Tensor, names: RelationNames | None = None
+) -> Index:
+    """The index of a model, or of the relation that has these names; its lists stay on disk until they are used."""
+    file = folder / index_file(names)
     if not file.is_file():
-        raise StoreError(f"the model in '{folder}' has no index: build one with yinyan index, or model.index().save()")
+        of_relation = "" if names is None else f" of relation {names.relation.name!r}"
+        flag = "" if names is None else f" --relation {names.relation.name}"
+        raise StoreError(
+            f"the model in '{folder}' has no index{of_relation}: build one with yinyan index{flag}, or "
+            "model.index().save()"
+        )
     y = embeddings.detach().cpu()
     try:
         arrays, said = mapped_arrays(file)
         facts = json.loads(said["index"])
         number = facts.pop("format")
         if number == _FORMAT:
-            return _index(facts, arrays, said, graph, decoder, y)
+            made = _index(facts, arrays, said, graph, decoder, y)
+            return made if names is None else made._of_relation(names)
     except OutdatedIndexError as error:
         raise OutdatedIndexError(f"the index in '{folder}' {error} (build it again)") from error
     except Exception as error:  # a damaged file can raise almost any

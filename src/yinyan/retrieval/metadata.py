@@ -49,6 +49,7 @@ class IndexMetadata:
     note: str | None = None  # what of the budget is not met, and what was taken instead
     per_k: tuple[AtK, ...] = ()  # what was measured for each k; empty for exact search
     asked_recall: float | None = None  # that the build was asked for, kept or not
+    relation: str | None = None  # whose partners it finds, of a model with relations
 
     @property
     def error(self) -> float:
@@ -110,6 +111,7 @@ class IndexMetadata:
                 f"{self.bytes / 2**20:,.1f} MB ({self.bytes_share:.0%} of the embeddings), {self.cells:,} cells, "
                 + ", ".join(f"{name} {value:,}" for name, value in self.effort.items())
             )
+        text = text if self.relation is None else f"relation {self.relation!r}: {text}"
         return text if self.note is None else f"{text}; {self.note}"
 
 

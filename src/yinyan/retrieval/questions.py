@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +15,9 @@ from yinyan.graph.pair_tables import is_frame, pairs_from_frame
 from yinyan.model.calibration import shifted
 from yinyan.model.explanation import Explainer
 from yinyan.randomness import Streams
-from yinyan.results import Contribution, Explanation, Id, Recommendations
+from yinyan.results import Contribution, Explanation, Recommendations
 from yinyan.retrieval.best_links import TopKOf, best_links
-from yinyan.retrieval.recommend import Rules, Where, Wish, as_list, as_table, is_id, recommended
+from yinyan.retrieval.recommend import Rules, Where, Wish, as_table, is_id, recommended
 from yinyan.retrieval.row_numbers import checked_rows
 from yinyan.retrieval.similar import similar_nodes
 from yinyan.retrieval.state import AnswerState, Evidence, pair_scores
@@ -41,10 +41,10 @@ class Questions:
 
     def recommend(
         self,
-        nodes: Id | Sequence[Id],
+        nodes: Any,
         k: int = 10,
         *,
-        among: Iterable[Id] | None = None,
+        among: Iterable[Any] | None = None,
         exclude_known: bool = True,
         where: Where | None = None,
         rules: Rules | None = None,
@@ -52,7 +52,7 @@ class Questions:
         """The `k` best partners of each node."""
         return self.with_probabilities(recommended(self.state, Wish(nodes, k, exclude_known, among, where, rules)))
 
-    def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
+    def similar(self, nodes: Any, k: int = 10) -> Recommendations:
         """The `k` nodes nearest to each, with their cosines as scores."""
         return as_table(self.state, similar_nodes(self.state, nodes, k))
 
@@ -60,7 +60,7 @@ class Questions:
         self,
         k: int = 100,
         *,
-        nodes: Iterable[Id] | None = None,
+        nodes: Iterable[Any] | None = None,
         where: Where | None = None,
         top_k: TopKOf | None = None,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
@@ -88,11 +88,11 @@ class Questions:
         for place, pair in enumerate(listed):
             if len(pair) != 2:
                 raise InputError(f"pair {place} needs two ids (got {pair!r})")
-        return self.state.rows([end for pair in listed for end in pair]).reshape(-1, 2)
+        return self.state.pair_rows(listed)
 
     def score(self, pairs: Any) -> Any:
         """(p,) scores of a sequence of pairs; a float for one pair."""
-        if isinstance(pairs, tuple) and len(pairs) == 2 and all(map(is_id, pairs)):
+        if isinstance(pairs, tuple) and len(pairs) == 2 and all(map(self.state.is_node, pairs)):
             return float(self.score_rows(self.pair_rows([pairs]))[0])
         return self.score_rows(self.pair_rows(pairs))
 
@@ -106,12 +106,12 @@ class Questions:
         rate = self.state.base_rate if base_rate is None else base_rate
         return shifted(calibration.probabilities(scores), rate, calibration.base_rate)
 
-    def embed(self, nodes: Id | Sequence[Id]) -> NDArray[np.float32]:
+    def embed(self, nodes: Any) -> NDArray[np.float32]:
         """(len(nodes), d) stored vectors; (d,) for one node."""
-        vectors: NDArray[np.float32] = self.state.vectors(self.state.rows(as_list(nodes))).cpu().numpy()
-        return vectors[0] if is_id(nodes) else vectors
+        vectors: NDArray[np.float32] = self.state.vectors(self.state.rows(self.state.listed(nodes))).cpu().numpy()
+        return vectors[0] if self.state.is_node(nodes) else vectors
 
-    def explain(self, source: Id, target: Id) -> Explanation:
+    def explain(self, source: Any, target: Any) -> Explanation:
         """Which neighbours moved the score of a pair, and by how much."""
         a, b = self.state.rows([source, target]).tolist()
         if a == b:

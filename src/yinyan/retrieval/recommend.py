@@ -67,8 +67,8 @@ def partners_together(state: SearchState, wishes: Sequence[Wish]) -> list[Partne
     groups: dict[tuple[int, bool, bool, int, int], list[tuple[int, int]]] = {}  # (request, place) of what goes together
     for number, wish in enumerate(wishes):
         try:
-            k, narrowing = checked_k(wish.k), _Narrowing.of(state, wish)
-            sources = state.rows(as_list(wish.nodes))
+            k, sources = checked_k(wish.k), state.rows(state.listed(wish.nodes))
+            narrowing = _Narrowing.of(state, wish, sources)
         except YinYanError as error:
             answers.append(error)
             narrowed.append(_Narrowing(None, None))
@@ -131,9 +131,9 @@ class _Narrowing(NamedTuple):
     rules: RowRules | None
 
     @classmethod
-    def of(cls, state: SearchState, wish: Wish) -> _Narrowing:
+    def of(cls, state: SearchState, wish: Wish, sources: Rows) -> _Narrowing:
         rules = None if wish.rules is None else RowRules(wish.rules, state)
-        return cls(candidates_of(state, wish.among, wish.where), rules)
+        return cls(candidates_of(state, wish.among, wish.where, sources), rules)
 
     @property
     def is_any(self) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from yinyan.errors import InputError
 from yinyan.graph.pair_tables import is_frame, pairs_from_frame
 from yinyan.results import Id
-from yinyan.retrieval.candidates import is_id
+from yinyan.retrieval.relation_names import is_id
 from yinyan.retrieval.state import SearchState
 
 __all__ = ["Once", "RowRules", "Rules"]
@@ -99,6 +99,6 @@ def _by_source(state: SearchState, lists: Mapping[Id, Sequence[Id]]) -> dict[int
     sources = state.rows(list(lists)).tolist()
     found: dict[int, Rows] = {}
     for source, targets in zip(sources, lists.values(), strict=True):
-        rows = np.unique(state.rows(list(targets))) if targets else _NONE
+        rows = np.unique(state.partner_rows(list(targets), np.array([source]))) if targets else _NONE
         found[source] = np.union1d(found[source], rows) if source in found else rows
     return found

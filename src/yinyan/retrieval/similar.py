@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from yinyan.retrieval.exact import TopK, best
-from yinyan.retrieval.recommend import Partners, as_list, checked_k
+from yinyan.retrieval.recommend import Partners, checked_k
 from yinyan.retrieval.state import SearchState
 
 __all__ = ["similar_nodes"]
@@ -25,7 +25,7 @@ _TOGETHER = 64  # nodes asked about at a time
 @torch.no_grad()
 def similar_nodes(state: SearchState, nodes: Any, k: int) -> Partners:
     """The `k` nodes nearest to each, of its own side in a bipartite graph, and their cosines."""
-    count, rows = checked_k(k), state.rows(as_list(nodes))
+    count, rows = checked_k(k), state.rows(state.listed(nodes))
     tops: list[TopK | None] = [None] * rows.size
     left = state.num_left
     for first, last in [(0, state.num_nodes)] if left is None else [(0, left), (left, state.num_nodes)]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from yinyan.model.shared_neighbours import CompressedLists
 from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.retrieval.exact import ExactSearch, Excluded, TopK
 from yinyan.retrieval.node_columns import graph_column, graph_columns
+from yinyan.retrieval.relation_names import RelationNames, as_list, is_id
 from yinyan.retrieval.reranking import reranked, shortlist_for
 from yinyan.retrieval.shards import Search
 from yinyan.retrieval.snapshot import Snapshot
@@ -51,6 +52,7 @@ class SearchState:
     graph: Graph
     decoder: Decoder  # what scores two vectors
     reranker: Reranker | None = None  # what is added to its scores
+    names: RelationNames | None = None  # of the nodes of a relation; else those of the graph
 
     @property
     def num_nodes(self) -> int:
@@ -67,13 +69,35 @@ class SearchState:
         """Whether edges have a direction."""
         return self.graph.directed
 
-    def rows(self, ids: Sequence[Id]) -> Rows:
+    def is_node(self, value: Any) -> bool:
+        """Whether a value names one node; of a relation, (type, id) does too."""
+        return is_id(value) if self.names is None else self.names.is_node(value)
+
+    def listed(self, nodes: Any) -> list[Any]:
+        """One node or several as a list."""
+        return as_list(nodes) if self.names is None else self.names.listed(nodes)
+
+    def rows(self, nodes: Sequence[Any]) -> Rows:
         """The row of each node by id, or by a label that one node has; an unknown one is refused by name."""
-        return self.graph.rows_of(ids)
+        return self.graph.rows_of(nodes) if self.names is None else self.names.rows(nodes)
+
+    def pair_rows(self, pairs: Sequence[Sequence[Any]]) -> Rows:
+        """(p, 2) rows of pairs; of a relation, the place of an id in its pair says its type."""
+        if self.names is not None:
+            return self.names.pair_rows(pairs)
+        return self.rows([end for pair in pairs for end in pair]).reshape(-1, 2)
+
+    def partner_rows(self, nodes: Any, asked: Rows) -> Rows:
+        """The rows of candidates for the rows that are asked about; of a relation, an id is one of the other type."""
+        return self.rows(as_list(nodes)) if self.names is None else self.names.partner_rows(nodes, asked)
 
     def ids(self, rows: Rows) -> list[Id]:
         """The ids of some rows."""
-        return self.graph.ids.take(rows)
+        return self.graph.ids.take(rows) if self.names is None else self.names.ids(rows)
+
+    def types(self, rows: Rows) -> list[str] | None:
+        """The type of each row; None without relations."""
+        return None if self.names is None else self.names.types(rows)
 
     def labels(self, rows: Rows) -> list[str | None] | None:
         """The labels of some rows; None where there are none at all."""
@@ -85,7 +109,8 @@ class SearchState:
 
     def column(self, name: str) -> Column:
         """One attribute of all nodes."""
-        return graph_column(self.graph, name)
+        own = self.names.id_column() if name == "id" and self.names is not None else None
+        return graph_column(self.graph, name) if own is None else own
 
     def left_out(self, row: int, exclude_known: bool) -> Rows:
         """Rows that are never partners of a row, and those that it is linked to if they are excluded."""
@@ -129,8 +154,8 @@ class AnswerState(SearchState):
 class FittedState(AnswerState):
     """A fitted model. Its search is kept, so that a screen is made once and not per question."""
 
-    def __init__(self, fitted: Fitted) -> None:
-        self.fitted, self.graph = fitted, fitted.graph
+    def __init__(self, fitted: Fitted, names: RelationNames | None = None) -> None:
+        self.fitted, self.graph, self.names = fitted, fitted.graph, names
         self.decoder, self.calibration = fitted.model.decoder, fitted.calibration
         self.base_rate, self.missing_share = fitted.base_rate, fitted.missing_share
         self.reranker = reranker_of(fitted)

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from yinyan.errors import InputError
-from yinyan.graph.typed_graph import RelationName
 from yinyan.model.explanation import Explainer, Share
 from yinyan.model.fitted import our_encoder
 from yinyan.model.typed_fitted import TypedFitted
 from yinyan.model.typed_tensors import typed_features, typed_messages
 from yinyan.randomness import Streams
 from yinyan.results import Contribution, Explanation, Id
-from yinyan.retrieval.typed_questions import TypedQuestions
 
-__all__ = ["explain_relation"]
+if TYPE_CHECKING:
+    from yinyan.retrieval.questions import Questions
+
+__all__ = ["explain_relation", "explainer_of"]
 
 
-def explain_relation(typed: TypedQuestions, source: Any, target: Any, relation: RelationName | None) -> Explanation:
+def explain_relation(
+    fitted: TypedFitted, explainer: Explainer, questions: Questions, source: Any, target: Any
+) -> Explanation:
     """Contributions of the neighbours of both ends, each with the relation of its link."""
-    fitted, state = typed.fitted, typed.state(relation)
-    ends = [state.row_at(0, source), state.row_at(1, target)]
+    state = questions.state
+    if state.names is None:
+        raise TypeError("the questions of a relation need the names of its nodes")
+    ends = state.pair_rows([(source, target)])[0]
     if ends[0] == ends[1]:
         raise InputError(f"explain needs two different nodes (got {source!r} twice)")
-    a, b = fitted.graph.rows_of_view(state.relation)[ends].tolist()
-    shares, alone, full = _explainer(typed).explain(state.decoder, a, b)
-    more = 0.0 if state.reranker is None else float(state.reranker.of_pairs(np.array([ends]))[0])
-    names, labels = state.ids(np.array(ends)), state.labels(np.array(ends)) or [None, None]
+    a, b = fitted.graph.rows_of_view(fitted.graph.relations[state.names.relation.name])[ends].tolist()
+    shares, alone, full = explainer.explain(state.decoder, a, b)
+    more = 0.0 if state.reranker is None else float(state.reranker.of_pairs(ends[None])[0])
+    names, labels = state.ids(ends), state.labels(ends) or [None, None]
     end_ids = dict(zip((a, b), names, strict=True))
     return Explanation(
         source=names[0],
@@ -37,8 +42,8 @@ def explain_relation(typed: TypedQuestions, source: Any, target: Any, relation: 
         score_alone=alone,
         contributions=tuple(_contribution(fitted, share, end_ids) for share in shares),
         residue=full - alone - sum(share.amount for share in shares),
-        is_link=state.has_edge(*ends),
-        probability=float(typed.of(relation).probabilities(full + more)),
+        is_link=state.has_edge(*ends.tolist()),
+        probability=float(questions.probabilities(full + more)),
         base_rate=state.base_rate,
         source_label=labels[0],
         target_label=labels[1],
@@ -46,16 +51,13 @@ def explain_relation(typed: TypedQuestions, source: Any, target: Any, relation: 
     )
 
 
-def _explainer(typed: TypedQuestions) -> Explainer:
-    """What all explanations share, made at the first call."""
-    if typed.explainer is None:
-        fitted, device = typed.fitted, typed.fitted.embeddings.device
-        maps = fitted.settings.encoder.relation_maps
-        messages = typed_messages(fitted.graph, fitted.message_edges, device, maps=maps)[0]
-        features: Any = typed_features(fitted.graph, device)
-        draws = Streams.fresh(fitted.seed, "inference/0", device)
-        typed.explainer = Explainer(our_encoder(fitted.model), features, messages, draws)
-    return typed.explainer
+def explainer_of(fitted: TypedFitted) -> Explainer:
+    """What all explanations of a model share."""
+    device, maps = fitted.embeddings.device, fitted.settings.encoder.relation_maps
+    messages = typed_messages(fitted.graph, fitted.message_edges, device, maps=maps)[0]
+    features: Any = typed_features(fitted.graph, device)
+    draws = Streams.fresh(fitted.seed, "inference/0", device)
+    return Explainer(our_encoder(fitted.model), features, messages, draws)
 
 
 def _contribution(fitted: TypedFitted, share: Share, end_ids: dict[int, Id]) -> Contribution:
