@@ -246,6 +246,27 @@ class TestNormalised:
         for mine, other in zip(*found, strict=True):
             torch.testing.assert_close(mine, other)
 
+    @pytest.mark.parametrize("steps", [1, 2, 5])
+    def test_a_result_that_is_given_up_has_the_same_gradients(self, steps: int) -> None:
+        layer, f, norm, columns = self.parts("expected", torch.float32)
+        weights = torch.randn(NUM_NODES, 10, generator=torch.Generator().manual_seed(3))
+        found = []
+        for given_up in (False, True):
+            out = descend_and_normalise(f, layer, steps, norm, columns)
+            before = out.detach().clone()
+            if given_up:
+                descent.give_up(out)
+            found.append(torch.autograd.grad(out, [f, norm.weight, norm.bias], weights))
+            assert torch.equal(out.detach(), before) is not given_up
+        for mine, other in zip(*found, strict=True):
+            assert torch.equal(mine, other)
+
+    def test_other_tensors_are_not_given_up(self) -> None:
+        y = torch.ones(3, 2, requires_grad=True) * 2
+        descent.give_up(y)
+        y.sum().backward()
+        assert torch.equal(y, torch.full((3, 2), 2.0))
+
     def test_is_differentiated_once(self) -> None:
         layer, f, norm, columns = self.parts("expected", torch.float32)
         out = descend_and_normalise(f, layer, 2, norm, columns).sum()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from yinyan.model.layer import Layer, layer_pass
 from yinyan.model.operators import SymmetricOperator, row_dots
 from yinyan.native.graph_kernels import Beside, Csr
 
-__all__ = ["Gates", "descend", "descend_and_normalise", "gated_layer", "one_layer"]
+__all__ = ["Gates", "descend", "descend_and_normalise", "gated_layer", "give_up", "one_layer"]
 
 _BLOCK_ROWS = 8192  # normalised at a time: some megabytes
 
@@ -94,9 +94,16 @@ def descend_and_normalise(f: Tensor, layer: Layer, num_steps: int, norm: nn.Laye
     """(n, d + c) Y(T) from Y(0) = f under layer normalisation, with (n, c) constant columns beside it.
 
     For a step or more, of constant coefficients. It holds two matrices for the backward pass, Y(T) and the result. It
-    can be differentiated once, because the backward pass writes over Y(T).
+    can be differentiated once, because the backward pass writes over Y(T), and after `give_up` over the result too.
     """
     return _NormalisedDescent.apply(f, norm.weight, norm.bias, columns, layer, num_steps, norm.eps)  # type: ignore[no-any-return]
+
+
+def give_up(y: Tensor) -> None:
+    """Allow the backward pass to write over `y`, if it is a result of `descend_and_normalise`: a matrix less."""
+    node: Any = y.grad_fn
+    if getattr(node, "takes_result", False) and y.dtype == node.y.dtype:
+        node.spare = y.detach().view(-1)[: node.y.numel()].view(node.y.shape)
 
 
 class _NormalisedDescent(torch.autograd.Function):
@@ -119,6 +126,7 @@ class _NormalisedDescent(torch.autograd.Function):
             rows.copy_(normal)
             statistics.append(found)
         ctx.y, ctx.statistics, ctx.layer, ctx.num_steps = y, statistics, layer, num_steps
+        ctx.takes_result, ctx.spare = layer.halo is None, None
         ctx.save_for_backward(weight, bias)
         return out
 
@@ -139,7 +147,8 @@ class _NormalisedDescent(torch.autograd.Function):
             to_weight += others[0]
             to_bias += others[1]
         del grad, blocks, slope, some, value
-        return layer.pulled_back(g, ctx.num_steps), to_weight, to_bias, None, None, None, None
+        spare, ctx.spare = ctx.spare, None
+        return layer.pulled_back(g, ctx.num_steps, spare), to_weight, to_bias, None, None, None, None
 
 
 def one_layer(y: Tensor, f: Tensor, terms: EnergyTerms, step_size: float) -> tuple[Tensor, Tensor]:

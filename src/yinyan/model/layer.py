@@ -13,6 +13,7 @@ from torch import Tensor
 from yinyan.model.energy import EnergyTerms
 from yinyan.model.operators import LowRankOperator, Operator, SymmetricOperator, csr_product, row_dots
 from yinyan.model.relation_laplacian import RelationLaplacian
+from yinyan.native.allocation import give_back_beside
 from yinyan.native.graph_kernels import Beside, Csr, Gathering, project, suits
 from yinyan.native.graph_kernels import layer as compiled_layer
 
@@ -120,6 +121,7 @@ class Layer:
 
     def buffer(self, like: Tensor) -> Tensor:
         """An empty tensor for rows of a layer."""
+        give_back_beside(like.nbytes)
         return torch.empty_like(like) if self.halo is None else self.halo.buffer(like)
 
     def turned(self, sums: Tensor | None) -> tuple[Tensor, Tensor] | None:
@@ -173,11 +175,13 @@ class Layer:
                 found.append(next(sparse))
         return ahead, torch.stack(found), along
 
-    def pulled_back(self, g: Tensor, num_steps: int) -> Tensor:
-        """The gradient of f = Y(0), given that of Y(T), whose memory is reused; for constant coefficients."""
+    def pulled_back(self, g: Tensor, num_steps: int, spare: Tensor | None = None) -> Tensor:
+        """The gradient of f = Y(0), given that of Y(T), for constant coefficients; the memory of both g and `spare`
+        is reused."""
         if not num_steps:
             return g
-        to_f, out = torch.empty_like(g, dtype=self.base.dtype), self.buffer(g)
+        give_back_beside(g.nbytes)
+        to_f, out = torch.empty_like(g, dtype=self.base.dtype), self.buffer(g) if spare is None else spare
         sums = self.sums(g)
         for t in reversed(range(num_steps)):
             gathering: Gathering = "join" if t == 0 else "store" if t == num_steps - 1 else "add"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
@@ -30,6 +30,7 @@ __all__ = [
 _Movable = TypeVar("_Movable")
 
 _ENTRIES = 65_536  # whose gradients are computed at a time
+_ROWS = 65_536  # of a product that is only summed up, at a time
 
 
 class Halo(Protocol):
@@ -159,8 +160,18 @@ class SymmetricOperator:
         return _SymmetricProduct.apply(self, self.values, y)  # type: ignore[no-any-return]
 
     def trace(self, y: Tensor) -> Tensor:
-        """tr(Yᵀ S Y), or with a halo this process's share of it."""
-        return row_dots(y, self.product(y)).sum()
+        """tr(Yᵀ S Y), or with a halo this process's share of it; without gradients by blocks of rows."""
+        if self.halo is not None or (torch.is_grad_enabled() and (y.requires_grad or self.values.requires_grad)):
+            return row_dots(y, self.product(y)).sum()
+        return torch.stack([row_dots(some, rows).sum() for some, rows in self._products(y)]).sum()
+
+    def _products(self, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """Rows of Y with those of S Y, some at a time."""
+        for first in range(0, y.shape[0], _ROWS):
+            ends = self.indptr[first : first + _ROWS + 1]
+            entries = slice(int(ends[0]), int(ends[-1]))
+            rows = csr_product(ends - ends[0], self.columns[entries], self.values[entries], y)
+            yield y[first : first + _ROWS], rows
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from yinyan.errors import SettingsError
+from yinyan.model.descent import give_up
 from yinyan.model.losses import LOSSES
 from yinyan.model.scoring import Model
 from yinyan.randomness import drawn_seed, uniform_nodes
@@ -48,7 +49,10 @@ def descend_on_blocks(
     loss_name: str,
     drops: torch.Generator | None,
 ) -> float:
-    """The same for blocks of places in y of sources, targets and negatives; `num_links` is the size of the batch."""
+    """The same for blocks of places in y of sources, targets and negatives; `num_links` is the size of the batch.
+
+    The memory of y may be used for its gradient.
+    """
     rows, gradient, total = y.detach(), torch.zeros_like(y), 0.0
     for places in blocks:
         # gathered by hand: the gradient of a gather would be as large as all rows, for each block anew
@@ -62,6 +66,7 @@ def descend_on_blocks(
             if part.grad is not None:
                 gradient.index_add_(0, place, part.grad)
         total += float(loss.detach())
+    give_up(y)
     y.backward(gradient)
     return total
 
