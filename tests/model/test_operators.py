@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck
 
+from yinyan.model import operators
 from yinyan.model.operators import (
     EdgeStructure,
     LowRankOperator,
@@ -143,6 +144,16 @@ class TestOperators:
 
     def test_gradient(self, operator: SymmetricOperator | LowRankOperator) -> None:
         assert gradcheck(operator.product, normal(NUM_NODES, 3, grad=True))
+
+
+@pytest.mark.parametrize("rows", [1, 4, 100])
+@pytest.mark.parametrize("learned", [False, True])
+def test_trace_equals_dense(rows: int, learned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operators, "_ROWS", rows)
+    operator, y = normalised(), normal(NUM_NODES, 3, grad=learned)
+    found = operator.trace(y)
+    torch.testing.assert_close(found, torch.trace(y.T @ as_dense(operator) @ y))
+    assert found.requires_grad is learned
 
 
 def test_low_rank_equals_its_parts() -> None:

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from yinyan.native.allocation import held_memory
+from yinyan.native import allocation
+from yinyan.native.allocation import give_back_beside, held_memory
 
 _CODE = """
 import resource, torch
@@ -50,6 +51,14 @@ def test_large_blocks_are_used_again_and_given_back() -> None:
 def test_an_error_within_ends_it() -> None:
     with pytest.raises(ValueError, match="mine"), held_memory():
         raise ValueError("mine")
-    from yinyan.native import allocation
-
     assert allocation._depth == 0
+
+
+@pytest.mark.parametrize(("size", "calls"), [(1 << 20, 0), (1 << 30, 1)])
+def test_free_memory_goes_back_beside_large_matrices_only(
+    size: int, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = []
+    monkeypatch.setattr(allocation, "give_back", lambda: given.append(size))
+    give_back_beside(size)
+    assert len(given) == calls

@@ -160,8 +160,9 @@ class SymmetricOperator:
         return _SymmetricProduct.apply(self, self.values, y)  # type: ignore[no-any-return]
 
     def trace(self, y: Tensor) -> Tensor:
-        """tr(Yᵀ S Y), or with a halo this process's share of it; without gradients by blocks of rows."""
-        if self.halo is not None or (torch.is_grad_enabled() and (y.requires_grad or self.values.requires_grad)):
+        """tr(Yᵀ S Y), or with a halo this process's share of it; of many rows some at a time, if without gradients."""
+        learned = torch.is_grad_enabled() and (y.requires_grad or self.values.requires_grad)
+        if learned or self.halo is not None or y.shape[0] <= _ROWS:
             return row_dots(y, self.product(y)).sum()
         return torch.stack([row_dots(some, rows).sum() for some, rows in self._products(y)]).sum()
 
