@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 import time
@@ -18,12 +19,13 @@ import torch
 
 import yinyan.distributed.fit as fitting
 from yinyan.cli.commands import app
-from yinyan.distributed.fit import Job, facts_of, fit_prepared, whole_model
+from yinyan.distributed.finish import whole_model
+from yinyan.distributed.fit import Job, facts_of, fit_prepared
 from yinyan.distributed.group import Group
 from yinyan.distributed.model import sharded_model
 from yinyan.distributed.prepared import ROLES, read_manifest, read_part
 from yinyan.distributed.shard import Nodes, sharded_messages
-from yinyan.distributed.whole import whole_split
+from yinyan.distributed.whole import whole_graph
 from yinyan.errors import YinYanError
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import embed_graph, our_encoder
@@ -71,8 +73,13 @@ def _fit(job: dict[str, Any], rank: int) -> None:
     if rank == job.get("is_older"):
         fitting.__version__ = "0.0.1"
     folder = Path(job["other_folder"] if rank == 1 and "other_folder" in job else job["folder"])
-    fitted = fit_prepared(group, Job(folder, job["overrides"]), Hooks())
-    if fitted is not None:
+    given = Job(
+        folder, Path(f"{job['out']}.rows"), job["overrides"], checkpoints=_folder_of(job), resume="resumes" in job
+    )
+    hooks = Hooks(on_step=lambda epochs: _asked(job, rank, epochs)) if "asks" in job else Hooks()
+    found = fit_prepared(group, given, hooks)
+    if found is not None:
+        fitted = found.fitted
         np.savez(
             job["out"],
             losses=[record.loss for record in fitted.history],
@@ -81,6 +88,22 @@ def _fit(job: dict[str, Any], rank: int) -> None:
             metrics=list(fitted.metrics.values()),
         )
     group.leave()
+
+
+def _folder_of(job: dict[str, Any]) -> Path | None:
+    return Path(job["checkpoints"]) if "checkpoints" in job else None
+
+
+def _asked(job: dict[str, Any], rank: int, epochs: float) -> None:
+    """One process is asked for something in the second epoch; the first one notes which checkpoints there are."""
+    if not 1 < epochs <= 2:
+        return
+    if rank == 1 and not job.get("has asked"):
+        job["has asked"] = True
+        signal.raise_signal(getattr(signal, job["asks"]))
+    if rank == 0:
+        there = sorted(path.name for path in Path(job["checkpoints"]).glob("epoch-*"))
+        Path(f"{job['out']}.noted").write_text(json.dumps(there))
 
 
 def _forward(job: dict[str, Any], rank: int) -> None:
@@ -102,10 +125,11 @@ def _forward(job: dict[str, Any], rank: int) -> None:
     table = our_encoder(model).base.table
     rows, table = group.gathered_by_first(own), None if table is None else group.gathered_by_first(table.detach())
     if rows is not None:
-        split, order = whole_split(manifest, np.zeros((1, 2), np.int64), 0)
-        whole = whole_model(model, settings, split.graph, table, order)
-        given = feature_tensor(split.graph.features, torch.device("cpu"))
-        all_messages = message_graph(split.graph, split.test_messages, torch.device("cpu"))
+        read = whole_graph(manifest)
+        graph, order = read.graph, read.order
+        whole = whole_model(model, settings, graph, None if table is None else table[torch.from_numpy(order)])
+        given = feature_tensor(graph.features, torch.device("cpu"))
+        all_messages = message_graph(graph, np.arange(graph.num_edges), torch.device("cpu"))
         expected = embed_graph(whole, given, all_messages, settings, 0)
         energy = whole.encoder.watched(EncoderInput(given, all_messages))[1]
         np.savez(

@@ -48,9 +48,10 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([source, str(TESTS)]), "OMP_NUM_THREADS": "1"}
 
 
-def command(folder: Path, out: Path) -> list[str]:
-    chosen = overrides("inner products")
-    chosen["training"] |= {"epochs": 12, "evaluate_every": 2}
+def command(folder: Path, out: Path, case: str = "inner products") -> list[str]:
+    chosen = overrides(case)
+    if case == "inner products":
+        chosen["training"] |= {"epochs": 12, "evaluate_every": 2}
     given = [f"--set={group}.{name}={_text(value)}" for group in chosen for name, value in chosen[group].items()]
     return ["fit", str(folder), "--out", str(out), "--quiet", *given]
 

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from resident import fresh_peak, peak
 
+from yinyan import read_prepared
 from yinyan.distributed.course import SharedCourse
 from yinyan.distributed.fit import facts_of
 from yinyan.distributed.group import Group
 from yinyan.distributed.model import sharded_model, start_sharded
 from yinyan.distributed.prepared import read_manifest, read_part
 from yinyan.distributed.shard import Nodes
-from yinyan.distributed.whole import whole_split
 from yinyan.model.fitted import build_model
 from yinyan.native.allocation import held_memory
 from yinyan.randomness import Streams
@@ -48,10 +48,9 @@ def _alone(asked: dict[str, Any]) -> dict[str, Any]:
     """The training of one process, without a group."""
     folder = Path(asked["folder"])
     settings = _settings(folder)
-    negatives = torch.zeros(1, 2, dtype=torch.long).numpy()
-    split, _ = whole_split(read_manifest(folder), negatives, 0)
-    model = build_model(settings, split.graph, 0)
-    data = training_data(split.graph, split, torch.device("cpu"))
+    graph, split = read_prepared(folder)
+    model = build_model(settings, graph, 0)
+    data = training_data(graph, split, torch.device("cpu"))
     course = whole_course(model, data, settings.training, Streams(0, torch.device("cpu")))
     return {"seconds": _timed(model, course, settings, asked["steps"])}
 

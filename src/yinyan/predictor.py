@@ -48,6 +48,7 @@ from yinyan.threads import use_threads
 
 if TYPE_CHECKING:
     from yinyan.graph.moments import Moment
+    from yinyan.store.parts import WrittenRows
     from yinyan.training.hooks import Hooks
     from yinyan.training.showing import Verbose
 
@@ -1125,28 +1126,39 @@ class LinkPredictor:
 
     # -- keeping -------------------------------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, max_shard_bytes: int | None = None) -> None:
         """Write the model to a directory, whole or not at all.
 
         Parameters
         ----------
         path
             The directory; a model that is there already is replaced.
+        max_shard_bytes
+            Arrays with more bytes are saved in several files. `load` maps these files into memory instead of reading
+            them, and the actors of `sharded` open their own rows only. Without it, 4 GiB.
 
         Raises
         ------
         StoreError
             If the directory cannot be written, or holds something else.
+        InputError
+            If `max_shard_bytes` is no positive integer.
 
         Examples
         --------
         >>> model.save("model")
         """
+        self._saved(path, max_shard_bytes)
+
+    def _saved(
+        self, path: str | Path, max_shard_bytes: int | None, written: Mapping[str, Sequence[WrittenRows]] | None = None
+    ) -> None:
+        """As `save`, of a model with arrays whose rows are in files already."""
         from yinyan.store import save_model
 
         self._warn_if_weak()
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "threads"}
-        save_model(Path(path), self._either, params)
+        save_model(Path(path), self._either, params, max_shard_bytes=max_shard_bytes, written=written)
 
     @classmethod
     def load(cls, path: str | Path, *, device: str = "auto", threads: int | None = None) -> LinkPredictor:

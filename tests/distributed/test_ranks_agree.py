@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -17,9 +18,12 @@ import torch
 
 from contracts import planted_graph
 from rank_runs import FEW, OVERRIDES, TESTS, command, environment, overrides, prepared
-from yinyan import Graph, LinkPredictor
+from yinyan import Graph, LinkPredictor, read_prepared
+from yinyan.model.fitted import embed_graph
+from yinyan.model.tensors import feature_tensor, message_graph
 
 SIZES = (1, 2, 4)
+IN_PARTS = ("features", "bipartite")
 
 
 def bipartite_graph() -> Graph:
@@ -64,6 +68,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {**two, "out": f"{place}/hanging", "hangs": 1, "environment": {"YINYAN_RANK_TIMEOUT": "2"}},
         {"kind": "command", "size": 2, "out": f"{place}/calm", "arguments": command(plain, place / "calm model")},
     ]
+    asked = {**two, "overrides": overrides("inner products")}
+    for name, kind in (("saved", "SIGUSR1"), ("stopped", "SIGTERM")):
+        jobs.append({**asked, "out": f"{place}/{name}", "asks": kind, "checkpoints": f"{place}/{name} state"})
+    jobs.append({**asked, "out": f"{place}/resumed", "checkpoints": f"{place}/stopped state", "resumes": True})
+    for case in IN_PARTS:
+        for name, more in (("whole", []), ("parts", ["--max-shard-bytes", "1000"])):
+            out = place / f"{case} {name}"
+            given = [*command(place / case, out, case), *more]
+            jobs.append({"kind": "command", "size": 2, "out": f"{out}.run", "arguments": given})
     run = subprocess.run(
         [sys.executable, str(TESTS / "distributed_worker.py"), json.dumps(jobs)],
         env=environment(),
@@ -148,6 +161,108 @@ def test_the_group_has_no_threads_left_when_its_processes_exit(runs: Path) -> No
         assert not [name for name in names if "gloo" in name or "tcpstore" in name]
 
 
+@pytest.mark.parametrize("case", IN_PARTS)
+def test_a_model_in_parts_is_that_in_one_piece_bit_for_bit(runs: Path, case: str) -> None:
+    """Each process has written its own rows."""
+    assert [codes(runs, f"{case} {name}.run") for name in ("whole", "parts")] == [[0, 0], [0, 0]]
+    paths = [runs / f"{case} {name}" for name in ("whole", "parts")]
+    assert not list(paths[0].glob("*-of-*"))
+    listed = json.loads((paths[1] / "parts.json").read_text())["arrays"]
+    parts = {array["name"]: [(part["first"], part["last"]) for part in array["parts"]] for array in listed}
+    assert {"embeddings", "edges", "message_edges"} < parts.keys()
+    assert any(name.endswith("base.table") for name in parts)
+    assert ("features" in parts, "weights" in parts) == (case == "features",) * 2
+    if case == "features":
+        starts = json.loads((runs / case / "manifest.json").read_text())["starts"]
+        assert starts[2] in [first for first, _ in parts["embeddings"]]  # where the rows of the second process begin
+    whole, apart = (LinkPredictor.load(path, device="cpu") for path in paths)
+    assert np.array_equal(whole.embeddings_, apart.embeddings_)
+    assert np.array_equal(whole.graph_.edges, apart.graph_.edges)
+    assert whole.graph_.ids == apart.graph_.ids
+    weights = [model.fitted_.model.state_dict() for model in (whole, apart)]
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    nodes = whole.graph_.ids.take(range(0, whole.graph_.num_nodes, 7))
+    found = [model.recommend(nodes, k=4).to_pandas() for model in (whole, apart)]
+    assert found[0].equals(found[1])
+    assert whole.metrics_ == apart.metrics_
+    assert not list(paths[1].with_name(f"{paths[1].name}.checkpoint").glob("*/*"))
+
+
+@pytest.mark.parametrize("case", IN_PARTS)
+def test_the_saved_model_belongs_to_the_prepared_graph(runs: Path, case: str) -> None:
+    """Rows, ids, edges and features stand as in the graph that is read back in one piece."""
+    model, (graph, split) = LinkPredictor.load(runs / f"{case} parts", device="cpu"), read_prepared(runs / case)
+    assert model.graph_.ids == graph.ids
+    assert np.array_equal(model.graph_.edges, graph.edges)
+    for name in ("weights", "sides", "features"):
+        one, other = getattr(model.graph_, name), getattr(graph, name)
+        assert (one is None) == (other is None) and (one is None or np.array_equal(one, other))
+    assert np.array_equal(model.fitted_.message_edges, split.test_messages)
+    features = feature_tensor(graph.features, torch.device("cpu"))
+    messages = message_graph(graph, split.test_messages, torch.device("cpu"))
+    fitted = model.fitted_
+    expected = embed_graph(fitted.model, features, messages, fitted.settings, fitted.seed)
+    np.testing.assert_allclose(model.embeddings_, expected.numpy(), atol=1e-5)
+
+
+def test_a_signal_to_one_process_writes_a_checkpoint_of_all_in_the_middle_of_an_epoch(runs: Path) -> None:
+    assert codes(runs, "saved") == [0, 0]
+    (found,) = json.loads((runs / "saved.noted").read_text())
+    assert found.startswith("epoch-000001-step-")
+    one, saved = np.load(runs / "inner products 2.npz"), np.load(runs / "saved.npz")
+    assert np.array_equal(one["losses"], saved["losses"])
+
+
+def test_a_training_that_was_told_to_end_goes_on_from_there(runs: Path) -> None:
+    """One of two processes got the signal by which Kubernetes and torchrun end a process."""
+    assert codes(runs, "stopped") == [1, 1]
+    for text in errors(runs, "stopped"):
+        assert "training was stopped in epoch 2" in text and "--resume" in text
+    assert codes(runs, "resumed") == [0, 0]
+    one, resumed = np.load(runs / "inner products 2.npz"), np.load(runs / "resumed.npz")
+    for name in ("losses", "scores", "embeddings"):
+        assert np.array_equal(one[name], resumed[name]), name
+
+
+def launched(arguments: list[str], *options: str) -> subprocess.Popen[str]:
+    """torchrun with a command of ours."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "torch.distributed.run", *options, "-m", "yinyan", *arguments],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_two_launchers_meet_at_a_rendezvous(runs: Path) -> None:
+    """As on two machines: each starts one process, and the model is that of one launcher with two, bit for bit."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{free.getsockname()[1]}"
+    options = ["--nnodes=2", "--nproc-per-node=1", "--rdzv-backend=c10d", f"--rdzv-endpoint={place}"]
+    out = runs / "two launchers"
+    both = [launched(command(runs / "plain", out), *options, "--rdzv-id=here") for _ in range(2)]
+    said = [each.communicate(timeout=120)[0] for each in both]
+    assert [each.returncode for each in both] == [0, 0], said
+    calm, found = (LinkPredictor.load(runs / name, device="cpu") for name in ("calm model", out.name))
+    assert np.array_equal(calm.embeddings_, found.embeddings_)
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="torch finds no two CUDA devices")
+def test_two_gpus_learn_what_two_cpus_learn(runs: Path) -> None:
+    """NCCL in the place of gloo."""
+    out = runs / "on gpus"
+    run = launched([*command(runs / "plain", out), "--device=cuda"], "--standalone", "--nproc-per-node=2")
+    said = run.communicate(timeout=300)[0]
+    assert run.returncode == 0, said
+    calm, found = (LinkPredictor.load(runs / name, device="cpu") for name in ("calm model", out.name))
+    losses = [[record.loss for record in model.fitted_.history] for model in (calm, found)]
+    np.testing.assert_allclose(losses[1], losses[0], atol=1e-3)
+    np.testing.assert_allclose(found.embeddings_, calm.embeddings_, atol=1e-2)
+
+
 def children(pid: int) -> list[int]:
     return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
 
@@ -157,14 +272,7 @@ def test_a_killed_process_changes_nothing(runs: Path) -> None:
     """kill -9 of one process in the middle: torchrun starts both again, and the model is the same bit for bit."""
     assert codes(runs, "calm") == [0, 0]
     out = runs / "killed model"
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-    run = subprocess.Popen(
-        [*launcher, "-m", "yinyan", *command(runs / "plain", out)],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    run = launched(command(runs / "plain", out), "--standalone", "--nproc-per-node=2", "--max-restarts=1")
     state, until = out.with_name("killed model.checkpoint"), time.monotonic() + 120
     while not any(state.glob("epoch-00000[2-9]")):
         assert run.poll() is None and time.monotonic() < until, run.communicate()[0]

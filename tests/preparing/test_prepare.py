@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from preparing_tables import SMALL, assert_same_graph, edge_table, node_table, write_files
-from yinyan import Graph, LinkPredictor, audit, prepare, read_prepared
+from yinyan import Graph, LeakError, LinkPredictor, audit, prepare, read_prepared
 from yinyan.distributed.prepared import read_manifest
+from yinyan.preparing.splitting import SplitRule
 from yinyan.preparing.stages import Prepared
 
 
@@ -141,6 +142,31 @@ def test_a_temporal_split_is_that_of_the_graph(tmp_path: Path) -> None:
 def contents(folder: Path) -> dict[str, Any]:
     """Every table of a folder, without the rows that its files are read in."""
     return {str(f.relative_to(folder)): pq.read_table(f) for f in sorted(folder.rglob("*.parquet"))}
+
+
+def test_a_split_that_leaks_is_refused_before_anything_is_divided(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rule that gave an edge and its reverse two roles; the audit comes before parts are made."""
+    monkeypatch.setattr(SplitRule, "roles", lambda self, block: np.where(block.backward, 2, block.low % 2).astype("i1"))
+    files, said = write_files(edge_table(), tmp_path / "edges", 2), []
+    with pytest.raises(LeakError, match="reversed"):
+        prepare(files, tmp_path / "out", parts=3, memory=SMALL, protocol="clean", directed=True, tell=said.append)
+    stages = [line.partition(":")[0] for line in said]
+    assert "split" in stages
+    assert not {"audit", "partition", "place-edges", "write-parts"} & set(stages)
+    assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_the_audit_says_what_was_checked(tmp_path: Path) -> None:
+    said: list[str] = []
+    files = write_files(edge_table(), tmp_path / "edges", 2)
+    prepared = prepare(files, tmp_path / "out", parts=3, memory=SMALL, protocol="clean", time=False, tell=said.append)
+    stages = [line.partition(":")[0] for line in said]
+    assert stages.index("audit") < stages.index("partition") < stages.index("place-edges")
+    (line,) = (line for line in said if line.startswith("audit"))
+    assert f"{prepared.edges:,} edges in" in line and "no leaks" in line
+    assert audit(read_prepared(tmp_path / "out")[1], raises=False).leaks == ()
 
 
 def test_the_result_depends_neither_on_memory_nor_on_the_order_of_files(tmp_path: Path) -> None:

@@ -47,8 +47,14 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_the_answers_of_one_process(cluster: Any, saved: Path) -> None:
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_the_answers_of_one_process(cluster: Any, saved: Path, tmp_path: Path, in_parts: bool) -> None:
+    """Also of a model in parts, of which each actor opens its own: others are not there for it."""
     model = LinkPredictor.load(saved)
+    if in_parts:
+        saved = tmp_path / "parts"
+        model.save(saved, max_shard_bytes=400)
+        (saved / "graph.safetensors").unlink()
     alone = model.recommend(list(range(40)), k=4, search="exact")
     with model.sharded(saved, shards=2):
         found = model.recommend(list(range(40)), k=4, search="exact")

@@ -337,7 +337,7 @@ def edit_manifest(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "cure"), [(model_files.FORMAT + 1, "upgrade yinyan"), (model_files.FORMAT - 1, "fit again")]
+    ("number", "cure"), [(model_files.FORMAT_OF_PARTS + 1, "upgrade yinyan"), (model_files.FORMAT - 1, "fit again")]
 )
 def test_other_formats_are_refused_with_their_cure(saved: Path, number: int, cure: str) -> None:
     edit_manifest(saved, lambda manifest: manifest.update(format=number, library="9.9"))

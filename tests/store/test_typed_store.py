@@ -45,6 +45,16 @@ def test_answers_are_the_same_after_a_reload(model: LinkPredictor, saved: Path) 
     assert LinkPredictor.load(saved).metrics_ == model.metrics_
 
 
+def test_a_model_in_parts_is_the_same(model: LinkPredictor, saved: Path, tmp_path: Path) -> None:
+    model.save(tmp_path / "parts", max_shard_bytes=300)
+    assert len(list((tmp_path / "parts").glob("0-edges-*-of-*.safetensors"))) > 1
+    one, other = LinkPredictor.load(saved, device="cpu"), LinkPredictor.load(tmp_path / "parts", device="cpu")
+    np.testing.assert_array_equal(one.embeddings_, other.embeddings_)
+    found = [each.recommend("4", relation="follows", k=5) for each in (one, other)]
+    assert found[0].targets == found[1].targets
+    np.testing.assert_array_equal(found[0].scores, found[1].scores)
+
+
 def test_those_who_know_no_relations_refuse_it(saved: Path) -> None:
     with pytest.raises(StoreError, match="has relations, which are not understood here yet"):
         load_model(saved, torch.device("cpu"))

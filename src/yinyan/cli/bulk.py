@@ -43,6 +43,7 @@ __all__ = [
 
 _MARK = "parts.json"  # in a folder of parts: what they are parts of
 _BLOCK = 500  # sources a part of an exact search
+_HASHED = 1 << 16  # rows at a time: all of them need not fit into memory
 _NAMED = 5  # lines with unknown nodes that an error names
 _INDEXED = 8192  # of one by an index, which asks for similar sources together
 
@@ -208,7 +209,9 @@ def _found(graph: Graph, column: pa.ChunkedArray) -> NDArray[np.int64]:
 
 def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Index | None, where: str | None) -> None:
     """The folder of parts, emptied if they are of another model, index, condition or k."""
-    digest = hashlib.blake2b(model.embeddings_.tobytes(), digest_size=16)
+    digest, embeddings = hashlib.blake2b(digest_size=16), model.embeddings_
+    for start in range(0, len(embeddings), _HASHED):
+        digest.update(embeddings[start : start + _HASHED].tobytes())
     ids = model.graph_.ids  # part of the answer, though no embedding depends on them
     for start in range(0, len(ids), _BLOCK):
         digest.update(repr(ids.take(range(start, min(start + _BLOCK, len(ids))))).encode())

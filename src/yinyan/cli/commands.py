@@ -60,6 +60,7 @@ def fit(
     ] = False,
     relation: flags.RelationColumn = None,
     predict: flags.Predict = None,
+    max_shard_bytes: flags.MaxShardBytes = None,
     run: Run,
     table: TableOptions,
 ) -> None:
@@ -75,7 +76,7 @@ def fit(
             "--predict": predict is not None,
             "an option for tables": table != TableOptions(),
         }
-        processes.fit_folder(edges, out, calibration, run, unsupported=refused)
+        processes.fit_folder(edges, out, calibration, run, max_shard_bytes, unsupported=refused)
         return
     common.check_outputs(out, run.report)
     progress = show_progress(quiet=run.quiet)
@@ -84,14 +85,26 @@ def fit(
         if run.report:
             raise InputError("--report is for graphs without relations: leave it out")
         typed = relations.read_typed(edges, table, relation, progress)
-        relations.run_fit(model, typed, predict, out, progress, resume=run.resume, keep_best=keep_best, finish=finish)
+        relations.run_fit(
+            *(model, typed, predict, out, progress),
+            resume=run.resume,
+            keep_best=keep_best,
+            finish=finish,
+            max_shard_bytes=max_shard_bytes,
+        )
         relations.print_fit(model, out, as_json=run.as_json)
         return
     graph = common.read_graph(edges, table, progress)
     if as_of is not None:
         graph = graph.as_of(as_of)
         progress.note(common.aligned(graph.notes[-1]))
-    common.run_fit(model, graph, out, progress, resume=run.resume, keep_best=keep_best, finish=finish)
+    common.run_fit(
+        *(model, graph, out, progress),
+        resume=run.resume,
+        keep_best=keep_best,
+        finish=finish,
+        max_shard_bytes=max_shard_bytes,
+    )
     if run.report:
         from yinyan.reporting.report import fit_report
 

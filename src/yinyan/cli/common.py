@@ -145,6 +145,7 @@ def run_fit(
     resume: bool,
     keep_best: bool = False,
     finish: bool = False,
+    max_shard_bytes: int | None = None,
 ) -> None:
     """Fit and save; Ctrl-C leaves a checkpoint that --resume goes on from, or, to `keep_best`, ends the training.
 
@@ -165,7 +166,7 @@ def run_fit(
                 model.fit(graph, hooks=replace(hooks, keep_best=keep_best, finish=finish))
             finally:
                 progress.finish()
-            model.save(out)
+            model.save(out, max_shard_bytes=max_shard_bytes)
     note_quality(model.fitted_, progress)
 
 

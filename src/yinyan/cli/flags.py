@@ -98,6 +98,11 @@ RelationName = Annotated[
 ]
 SkipUnknown = Annotated[bool, typer.Option("--skip-unknown", help="leave out rows with unknown nodes (default: error)")]
 
+MaxShardBytes = Annotated[
+    int | None,
+    typer.Option("--max-shard-bytes", min=1, help="size from which an array is saved in parts (default: 4 GiB)"),
+]
+
 _TABLE_PANEL = "Tables"
 _REPEATED = ("feature_columns", "attributes", "na_values")  # options of tables that take several values
 

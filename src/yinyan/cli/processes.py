@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +17,9 @@ from yinyan.progress import Checkpoints, JsonLines, Progress, show_progress
 from yinyan.settings import GROUPS
 
 if TYPE_CHECKING:
+    from yinyan.distributed.finish import Finished
     from yinyan.distributed.fit import Job
     from yinyan.distributed.group import Group
-    from yinyan.model.fitted import Fitted
     from yinyan.predictor import LinkPredictor
     from yinyan.settings import Settings
     from yinyan.training.fit import ListsOf
@@ -38,7 +40,15 @@ def asked_for(edges: Path) -> bool:
     return False
 
 
-def fit_folder(folder: Path, out: Path, calibration: str, run: Run, *, unsupported: dict[str, bool]) -> None:
+def fit_folder(
+    folder: Path,
+    out: Path,
+    calibration: str,
+    run: Run,
+    max_shard_bytes: int | None,
+    *,
+    unsupported: dict[str, bool],
+) -> None:
     """Train on a prepared folder with all processes, and save the model from the first of them."""
     from yinyan.distributed.group import Group
 
@@ -52,15 +62,15 @@ def fit_folder(folder: Path, out: Path, calibration: str, run: Run, *, unsupport
         held.callback(group.leave)
         progress = show_progress(quiet=run.quiet or not group.is_first)
         model = common.predictor(run, calibration)
-        job = _begun(group, folder, out, run, model, progress, held)
+        job = replace(_begun(group, folder, out, run, model, progress, held), max_shard_bytes=max_shard_bytes)
         try:
-            fitted = _fitted(group, job, progress)
+            found = _fitted(group, job, progress)
         finally:
             progress.finish()
-        if fitted is None:  # the first process does the rest
+        if found is None:  # the first process does the rest
             return
-        model.fitted_ = fitted
-        model.save(out)
+        fitted = model.fitted_ = found.fitted
+        model._saved(out, max_shard_bytes, found.written)
         _clear(job)
     common.note_quality(fitted, progress)
     if run.report:
@@ -91,6 +101,7 @@ def _begun(
     overrides = {name: getattr(model, name) for name in GROUPS if getattr(model, name) is not None}
     return Job(
         folder,
+        state / "rows",
         overrides,
         seed=run.seed,
         calibration=model.calibration,
@@ -99,15 +110,13 @@ def _begun(
     )
 
 
-def _fitted(group: Group, job: Job, progress: Progress) -> Fitted | None:
+def _fitted(group: Group, job: Job, progress: Progress) -> Finished | None:
     from yinyan.distributed.fit import fit_prepared
 
     return fit_prepared(group, job, _hooks(group, job, progress), _lists(job.seed))
 
 
 def _hooks(group: Group, job: Job, progress: Progress) -> Hooks:
-    from dataclasses import replace
-
     from yinyan.training.hooks import Hooks
     from yinyan.training.showing import progress_hooks
 
@@ -127,8 +136,9 @@ def _lists(seed: int):  # type: ignore[no-untyped-def]
 
 
 def _clear(job: Job) -> None:
-    """The model is saved: its checkpoints are not needed any more."""
+    """The model is saved: checkpoints and rows are not needed any more."""
     from yinyan.distributed.checkpoints import remove_checkpoints
 
+    shutil.rmtree(job.rows, ignore_errors=True)
     if job.checkpoints is not None:
         remove_checkpoints(job.checkpoints)

@@ -65,6 +65,7 @@ def run_fit(
     resume: bool,
     keep_best: bool,
     finish: bool,
+    max_shard_bytes: int | None,
 ) -> None:
     """Fit and save; Ctrl-C leaves a checkpoint, as of a plain graph."""
     folder, what = common.state_of(out)
@@ -80,7 +81,7 @@ def run_fit(
             model.fit(graph, predict=list(predict) if predict else None, hooks=chosen)
         finally:
             progress.finish()
-        model.save(out)
+        model.save(out, max_shard_bytes=max_shard_bytes)
 
 
 def run_evaluation(

@@ -1,4 +1,4 @@
-"""The state of a run by several processes after each epoch, by torch.distributed.checkpoint."""
+"""The state of a run by several processes, by torch.distributed.checkpoint."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MARK = "run.json"  # by which a folder is known to hold the state of a run
 
 
 class Checkpoints:
-    """A folder with the state after the last epoch: each process writes its own rows and its copy of the rest.
+    """A folder with the state of a run: each process writes its own rows and its copy of the rest.
 
     A checkpoint is written beside the one before and renamed when all processes have written theirs, so that there
     is always a whole one.
@@ -44,7 +44,8 @@ class Checkpoints:
         from torch.distributed.checkpoint.api import CheckpointException
         from torch.distributed.checkpoint.state_dict_saver import save
 
-        target = self._folder / _NAME.format(state.epoch)
+        within = "" if state.order is None else f"-step-{state.position:09d}"  # steps of the epoch that is under way
+        target = self._folder / (_NAME.format(state.epoch) + within)
         partial = target.with_suffix(".partial")
         content = self._named(_tensors(model, optimizer, state))
         if self._group.is_first:

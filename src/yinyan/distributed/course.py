@@ -65,7 +65,8 @@ class SharedCourse(Course):
         shared = self._settings.loss_sampler == "shared"
         loss = (self._on_blocks if shared else self._on_pairs)(y, targets, count, seed)
         self._sum_gradients()
-        return float(self._group.summed(torch.tensor(loss, dtype=torch.float64))), count
+        total = self._group.summed(torch.tensor(loss, dtype=torch.float64, device=self._group.device))
+        return float(total), count
 
     def _on_pairs(self, y: Tensor, targets: Targets, count: int, seed: int) -> float:
         """Each edge against negatives of its own."""

@@ -10,32 +10,32 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from yinyan import __version__
 from yinyan.distributed.checkpoints import Checkpoints
 from yinyan.distributed.course import SharedCourse
+from yinyan.distributed.finish import Finished, Trained, finished
 from yinyan.distributed.group import Group
 from yinyan.distributed.model import refuse_unsupported, sharded_model, start_sharded
 from yinyan.distributed.prepared import Manifest, read_manifest, read_part
+from yinyan.distributed.requests import STOP, Requests
+from yinyan.distributed.row_files import RowFiles
 from yinyan.distributed.shard import Nodes, target_edges
-from yinyan.distributed.whole import whole_split
-from yinyan.errors import YinYanError
+from yinyan.errors import StoppedError, YinYanError
 from yinyan.graph import Graph
 from yinyan.model.calibration import Method
-from yinyan.model.fitted import EpochRecord, Fitted, empty_model, our_encoder
+from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model
 from yinyan.settings import Settings
 from yinyan.text import counted
-from yinyan.training.data import training_data
 from yinyan.training.defaults import suggest
-from yinyan.training.fit import ListsOf, finished_model
+from yinyan.training.fit import ListsOf
 from yinyan.training.hooks import Hooks
 from yinyan.training.loop import TrainingState, build_optimizer, run
 from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = ["Job", "facts_of", "fit_prepared", "whole_model"]
+__all__ = ["Job", "facts_of", "fit_prepared"]
 
 _Found = TypeVar("_Found")
 
@@ -45,11 +45,13 @@ class Job:
     """What is to be trained, the same in all processes."""
 
     folder: Path
+    rows: Path  # folder for rows of the model, which all processes see; it is emptied, and not removed
     overrides: Mapping[str, Any]  # settings by group
     seed: int = 0
     calibration: Method = "platt"
     checkpoints: Path | None = None  # folder for the state after each epoch
     resume: bool = False
+    max_shard_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def facts_of(manifest: Manifest, num_nodes: int) -> Graph:
 
 def fit_prepared(
     group: Group, job: Job, hooks: Hooks, lists: Callable[[Settings], ListsOf] | None = None
-) -> Fitted | None:
+) -> Finished | None:
     """Train on a prepared folder with all processes; the first one returns the model, the others None.
 
     `hooks` are of the first process; others report nothing. `lists` makes of the settings what probabilities are
@@ -99,18 +101,9 @@ def fit_prepared(
     course = SharedCourse(model, nodes, part, settings.training, job.seed)
     start_sharded(model, settings, course.messages, job.seed)
     state = _trained(group, job, model, course, settings, manifest, hooks)
-    table = our_encoder(model).base.table
-    rows = None if table is None else group.gathered_by_first(table.detach())
-    if not group.is_first:
-        return None
-    negatives = course.validation.negatives.cpu().numpy()
-    del course, part, nodes
-    split, order = whole_split(manifest, negatives, job.seed)
-    whole = whole_model(model, settings, split.graph, rows, order)
-    data = [training_data(split.graph, split, group.device)]
-    return finished_model(
-        *(whole, split, settings, state, data),
-        seed=job.seed,
+    return finished(
+        Trained(group, manifest, nodes, part, model, course, settings, state, job.seed),
+        RowFiles(group, job.rows, job.max_shard_bytes),
         calibration=job.calibration,
         hooks=hooks,
         lists=None if lists is None else lists(settings),
@@ -156,7 +149,7 @@ def _trained(
     manifest: Manifest,
     hooks: Hooks,
 ) -> TrainingState:
-    """Run the loop, with a checkpoint after each epoch."""
+    """Run the loop, with a checkpoint after each epoch and when one is asked for."""
     optimizer, state = build_optimizer(model, settings.training), TrainingState()
     marks = f"{manifest.digest}/{job.seed}/{settings.to_toml()}"
     checkpoints = None if job.checkpoints is None else Checkpoints(group, job.checkpoints, marks)
@@ -164,6 +157,8 @@ def _trained(
         found = checkpoints.load(model, optimizer)
         state = state if found is None else found
         hooks.tell(f"resumed: after epoch {state.epoch}" if found else "resumed: no checkpoint yet, starting over")
+    if state.order is None and 0 < state.position < course.length:  # asked for in the middle of an epoch
+        course.begin(state)
     watch = LossWatch(settings.training.learning_rate, hooks.tell, [record.loss for record in state.history])
 
     def on_epoch(record: EpochRecord) -> None:
@@ -177,28 +172,25 @@ def _trained(
 
     def on_step(now: TrainingState) -> bool:
         hooks.on_step(now.epoch + now.position / course.length)
+        if checkpoints is None or now.position == course.length:  # the end of the epoch writes one in any case
+            return True
+        asked = group.largest(requests.taken())
+        if asked:
+            checkpoints.save(model, optimizer, now)
+            hooks.tell(f"checkpoint: in epoch {now.epoch + 1}, in '{job.checkpoints}'")
+        if asked == STOP:
+            raise StoppedError(
+                f"training was stopped in epoch {now.epoch + 1}; its state is in '{job.checkpoints}' (repeat the "
+                "command with --resume and the same number of processes)"
+            )
         return True
 
     hooks.on_start(settings.training.epochs, state.epoch)
-    return run(
-        *(model, course, settings.training),
-        state=state,
-        optimizer=optimizer,
-        on_epoch=on_epoch,
-        on_step=on_step,
-    )
-
-
-def whole_model(
-    model: Model, settings: Settings, graph: Graph, rows: Tensor | None, order: np.ndarray[Any, Any]
-) -> Model:
-    """The model with the rows of all processes, in the order of the graph."""
-    whole = empty_model(settings, graph)
-    weights = dict(model.state_dict())
-    if rows is not None:
-        name = next(name for name in weights if name.endswith("base.table"))
-        weights[name] = rows[torch.from_numpy(order).to(rows.device)]
-    whole.load_state_dict(weights, assign=True)
-    for weight in whole.parameters():
-        weight.requires_grad_(True)
-    return whole
+    with Requests() as requests:
+        return run(
+            *(model, course, settings.training),
+            state=state,
+            optimizer=optimizer,
+            on_epoch=on_epoch,
+            on_step=on_step,
+        )

@@ -17,7 +17,18 @@ from yinyan.errors import InputError, StoreError
 from yinyan.files import file_digest
 from yinyan.graph.features import FeatureEncoder
 
-__all__ = ["FORMAT", "MANIFEST", "MARK", "ROLES", "Manifest", "Part", "part_name", "read_manifest", "read_part"]
+__all__ = [
+    "FORMAT",
+    "MANIFEST",
+    "MARK",
+    "ROLES",
+    "Manifest",
+    "Part",
+    "part_name",
+    "read_ids",
+    "read_manifest",
+    "read_part",
+]
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -153,6 +164,14 @@ def read_manifest(folder: Path) -> Manifest:
     return Manifest(folder, content, hashlib.sha256(data).hexdigest())
 
 
+def read_ids(manifest: Manifest) -> pa.ChunkedArray:
+    """The ids of all nodes, in the order of the rows."""
+    tables = [_table(manifest, "nodes", part, verify=False, columns=["id"]) for part in range(manifest.num_parts)]
+    return pa.chunked_array(
+        [chunk for table in tables for chunk in table["id"].chunks], tables[0].schema.field("id").type
+    )
+
+
 def read_part(manifest: Manifest, parts: range, *, once: bool = False, verify: bool = True) -> Part:
     """The nodes and edges of some parts that follow each other.
 
@@ -189,13 +208,13 @@ def read_part(manifest: Manifest, parts: range, *, once: bool = False, verify: b
     )
 
 
-def _table(manifest: Manifest, kind: str, part: int, *, verify: bool) -> pa.Table:
-    """A file of the folder, of its preparation and as the manifest describes it."""
+def _table(manifest: Manifest, kind: str, part: int, *, verify: bool, columns: list[str] | None = None) -> pa.Table:
+    """A file of the folder, or some columns of it, of its preparation and as the manifest describes it."""
     name = part_name(kind, part)
     path = manifest.folder / name
     listed = manifest.content["files"].get(name, {})
     try:
-        table = pq.read_table(path)
+        table = pq.read_table(path, columns=columns)
     except FileNotFoundError:
         raise StoreError(f"'{manifest.folder}' lacks '{name}', part {part} is missing: {_CURE}") from None
     except (OSError, pa.ArrowException) as error:

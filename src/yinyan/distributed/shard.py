@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,6 +49,27 @@ class Nodes:
     def side_counts(self) -> tuple[int, ...]:
         """Nodes of all, or of the left and of the right side."""
         return (self.count,) if self.left is None else tuple(map(len, self._sides))
+
+    def numbers_of(self, rows: Tensor) -> Tensor:
+        """The numbers of any rows in the saved model."""
+        if self.left is None:
+            return rows
+        left = self._sides[0]
+        rank = torch.searchsorted(left, rows.to(left.dtype).contiguous())
+        return torch.where(self.is_left(rows), rank, len(left) + rows - rank)
+
+    def in_order(self, rows: NDArray[Any]) -> list[NDArray[Any]]:
+        """An entry per own row, divided into blocks whose rows follow each other in the saved model."""
+        if self.left is None:
+            return [rows]
+        left = self.left.cpu().numpy()
+        return [rows[left], rows[~left]]
+
+    def order(self) -> Rows:
+        """(n,) the row of each number of the saved model."""
+        if self.left is None:
+            return np.arange(self.count)
+        return torch.cat(self._sides).cpu().numpy().astype(np.int64)
 
     def owns(self, rows: Tensor) -> Tensor:
         """Which rows are of this process."""

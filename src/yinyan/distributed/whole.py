@@ -1,4 +1,4 @@
-"""The whole graph of a prepared folder and its split, in one process."""
+"""The whole graph of a prepared folder, in one process."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from yinyan.distributed.prepared import ROLES, Manifest, read_part
+from yinyan.distributed.prepared import Manifest, read_part
 from yinyan.graph import Graph
 from yinyan.graph.features import features_from_matrix
 from yinyan.graph.ids import Ids
-from yinyan.splits import Split
 
-__all__ = ["WholeGraph", "whole_graph", "whole_split"]
+__all__ = ["WholeGraph", "whole_graph"]
 
 Rows = NDArray[np.int64]
 
@@ -57,34 +56,3 @@ def whole_graph(manifest: Manifest, *, verify: bool = True) -> WholeGraph:
         feature_encoder=manifest.encoder(),
     )
     return WholeGraph(graph, part.role[sort], order)
-
-
-def whole_split(manifest: Manifest, valid_negatives: Rows, seed: int) -> tuple[Split, Rows]:
-    """The split of the whole graph, and (n,) the row of the folder that each of its rows was.
-
-    `valid_negatives` are pairs of rows of the folder.
-    """
-    whole = whole_graph(manifest)
-    number = np.empty_like(whole.order)
-    number[whole.order] = np.arange(whole.order.size)
-    return _split(whole, manifest, number[valid_negatives], seed), whole.order
-
-
-def _split(whole: WholeGraph, manifest: Manifest, valid_negatives: Rows, seed: int) -> Split:
-    train, valid, test = (np.flatnonzero(whole.roles == ROLES[name]) for name in ("train", "valid", "test"))
-    graph, protocol = whole.graph, manifest.protocol
-    return Split(
-        graph=graph,
-        protocol=protocol,
-        seed=seed,
-        train_targets=graph.edges[train],
-        valid_targets=graph.edges[valid],
-        test_targets=graph.edges[test],
-        train_messages=train,
-        valid_messages=train,
-        test_messages=np.arange(graph.num_edges) if protocol == "holdout" else train,
-        known_in_training=train,
-        valid_negatives=valid_negatives,
-        test_negatives=np.empty((0, 2), np.int64),
-        words=f"as prepared in {manifest.num_parts} parts",
-    )

@@ -14,7 +14,7 @@ from torch import Tensor
 from yinyan.errors import DivergedError
 from yinyan.graph import Graph
 from yinyan.model.calibration import BASE_RATE, Calibration
-from yinyan.model.decoder import build_decoder
+from yinyan.model.decoder import Decoder, build_decoder
 from yinyan.model.encoder import Encoder
 from yinyan.model.held_out_lists import HeldOutLists, base_rate_of, missing_share
 from yinyan.model.inference import embed_all, is_finite
@@ -31,6 +31,7 @@ __all__ = [
     "build_model",
     "embed_graph",
     "embed_sample",
+    "empty_decoder",
     "empty_model",
     "our_encoder",
     "samples_negatives",
@@ -118,17 +119,26 @@ def empty_model(settings: Settings, graph: Graph) -> Model:
         return _our_model(settings, graph)
 
 
+def empty_decoder(settings: Settings, *, directed: bool) -> Decoder:
+    """The decoder of such a model alone, without weights too."""
+    with torch.device("meta"):
+        return _our_decoder(settings, directed=directed)
+
+
 def _our_model(settings: Settings, graph: Graph) -> Model:
     num_features = 0 if graph.features is None else graph.features.shape[1]
     encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
-    decoder = build_decoder(
+    return Model(encoder, _our_decoder(settings, directed=graph.directed))
+
+
+def _our_decoder(settings: Settings, *, directed: bool) -> Decoder:
+    return build_decoder(
         settings.decoder,
         settings.encoder.hidden_size,
-        directed=graph.directed,
+        directed=directed,
         sketch_size=settings.encoder.sketch_size,
         degree_column=settings.encoder.structure_columns == 1,
     )
-    return Model(encoder, decoder)
 
 
 @torch.no_grad()

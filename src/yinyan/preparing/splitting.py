@@ -109,7 +109,8 @@ def check_parts(plan: Plan, summaries: list[Summary]) -> list[int]:
 def _audited(plan: Plan, parts: Parts) -> list[str]:
     """What was checked; a leak is refused. By time, a directed edge and its reverse may be in two parts."""
     found = audit(parts, raises=False)
-    leaks = [leak for leak in found.leaks if not (plan.directed and leak.kind == "reversed")]
+    by_time = plan.directed and plan.protocol == "temporal"
+    leaks = [leak for leak in found.leaks if not (by_time and leak.kind == "reversed")]
     if leaks:
         raise LeakError("the split leaks\n" + "\n".join(f"{leak.kind}: {leak.words}" for leak in leaks))
     return list(found.checked)

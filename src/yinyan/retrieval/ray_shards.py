@@ -23,7 +23,7 @@ __all__ = ["HeldRows", "SavedRows", "model_mark", "ray_shards"]
 
 
 class SavedRows(NamedTuple):
-    """The rows of a saved model, in a folder that every host can read; they stay in its file, which is mapped."""
+    """The rows of a saved model, in a folder that every host can read; they stay in its files, which are mapped."""
 
     path: str
     mark: str  # of the model
@@ -39,15 +39,14 @@ class SavedRows(NamedTuple):
 
     def there(self, ray: Any, first: int, last: int, sent: None) -> tuple[Decoder, Tensor]:
         """The decoder and a range of the rows, in an actor."""
-        from yinyan.store import load_model
+        from yinyan.store import saved_rows
 
         if model_mark(Path(self.path)) != self.mark:
             raise StoreError(
                 f"the model in '{self.path}' of this host is another one than that of the command: copy it anew, or "
                 "use a folder that all hosts share"
             )
-        fitted, _ = load_model(Path(self.path), torch.device("cpu"), mapped=True)
-        return fitted.model.decoder, fitted.embeddings[first:last]
+        return saved_rows(Path(self.path), first, last)
 
 
 class HeldRows:

@@ -11,6 +11,7 @@ from yinyan.store.model_files import (
     load_model,
     read_manifest,
     save_model,
+    saved_rows,
 )
 from yinyan.store.opening import OpenedModel, opened_model
 
@@ -25,4 +26,5 @@ __all__ = [
     "opened_model",
     "read_manifest",
     "save_model",
+    "saved_rows",
 ]

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +27,7 @@ from yinyan.files import (
     write_error,
 )
 from yinyan.graph.features import SparseFeatures
+from yinyan.model.decoder import Decoder
 from yinyan.model.fitted import Fitted
 from yinyan.model.typed_fitted import TypedFitted
 from yinyan.settings import GROUPS
@@ -34,6 +35,7 @@ from yinyan.store.card import model_card
 from yinyan.store.lists import list_arrays
 from yinyan.store.opening import (
     FORMAT,
+    FORMAT_OF_PARTS,
     MANIFEST,
     OpenedModel,
     opened_model,
@@ -41,9 +43,10 @@ from yinyan.store.opening import (
     read_manifest,
     saving_lock,
 )
-from yinyan.store.reading import fitted_from
-from yinyan.store.typed_files import is_typed, typed_from, write_typed_parts
-from yinyan.store.writing import feature_arrays, save_arrays, save_json
+from yinyan.store.parts import WrittenRows
+from yinyan.store.reading import decoder_from, fitted_from
+from yinyan.store.typed_files import is_typed, typed_from, write_typed_files
+from yinyan.store.writing import ArrayWriter, feature_arrays, save_json
 
 __all__ = [
     "FORMAT",
@@ -54,6 +57,7 @@ __all__ = [
     "load_model",
     "read_manifest",
     "save_model",
+    "saved_rows",
 ]
 
 _PATIENCE = 60.0  # seconds to wait for another process that saves to the same place
@@ -63,8 +67,19 @@ Arrays = dict[str, NDArray[Any]]
 _Read = TypeVar("_Read")
 
 
-def save_model(path: Path, fitted: Fitted | TypedFitted, params: Mapping[str, Any]) -> None:
-    """Write beside `path`, then swap: a crash at any moment leaves the old model or the new one."""
+def save_model(
+    path: Path,
+    fitted: Fitted | TypedFitted,
+    params: Mapping[str, Any],
+    *,
+    max_shard_bytes: int | None = None,
+    written: Mapping[str, Sequence[WrittenRows]] | None = None,
+) -> None:
+    """Write beside `path`, then swap: a crash at any moment leaves the old model or the new one.
+
+    Arrays of more than `max_shard_bytes` are saved in several files; those whose rows are `written` to files already
+    in these.
+    """
     check_target(path)
     place = path.resolve()  # a link to a model stays a link, and '.' has a name
     staging = temporary_beside(place)
@@ -74,8 +89,9 @@ def save_model(path: Path, fitted: Fitted | TypedFitted, params: Mapping[str, An
         with exclusive(saving_lock(path), f"the model directory '{path}'", wait=_PATIENCE):
             remove_abandoned(place.parent, f".{place.name}.")
             staging.mkdir()
-            _write_parts(staging, fitted, params)
-            _write_manifest(staging)
+            writer = ArrayWriter(staging, max_shard_bytes, written)
+            _write_files(staging, writer, fitted, params)
+            _write_manifest(staging, FORMAT_OF_PARTS if writer.finish() else FORMAT)
             _swap(staging, place)
     except OSError as error:
         raise write_error(path, error) from error
@@ -96,6 +112,17 @@ def load_any_model(path: Path, device: torch.device) -> tuple[Fitted | TypedFitt
     """The same, of a model with relations or without."""
     with opened_model(path) as opened:
         return any_fitted_model(opened, device)
+
+
+def saved_rows(path: Path, first: int, last: int) -> tuple[Decoder, torch.Tensor]:
+    """The decoder of a saved model and some rows of its embeddings, mapped; other rows are not read."""
+    with opened_model(path, check=False) as opened:
+
+        def read() -> tuple[Decoder, torch.Tensor]:
+            rows = opened.rows("embeddings.safetensors", "embeddings", first, last)
+            return decoder_from(opened), torch.from_numpy(rows)
+
+        return _named(opened, read)
 
 
 def any_fitted_model(
@@ -131,16 +158,17 @@ def _named(opened: OpenedModel, read: Callable[[], _Read]) -> _Read:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def _write_parts(folder: Path, fitted: Fitted | TypedFitted, params: Mapping[str, Any]) -> None:
+def _write_files(folder: Path, writer: ArrayWriter, fitted: Fitted | TypedFitted, params: Mapping[str, Any]) -> None:
+    """All files but the manifest and the list of parts."""
     if isinstance(fitted, TypedFitted):
-        write_typed_parts(folder, fitted, _plain_params(params))
+        write_typed_files(folder, writer, fitted, _plain_params(params))
         return
     weights = {name: value.detach().cpu() for name, value in fitted.model.state_dict().items()}
-    save_arrays(folder / "weights.safetensors", {name: value.numpy() for name, value in weights.items()})
+    writer.save("weights.safetensors", {name: value.numpy() for name, value in weights.items()})
     positive, negative = fitted.valid_scores
     numbers = {"embeddings": fitted.embeddings.cpu().numpy(), "valid_links": positive, "valid_non_links": negative}
-    save_arrays(folder / "embeddings.safetensors", numbers | list_arrays(fitted.valid_lists))
-    save_arrays(folder / "graph.safetensors", _graph_arrays(fitted))
+    writer.save("embeddings.safetensors", numbers | list_arrays(fitted.valid_lists))
+    writer.save("graph.safetensors", _graph_arrays(fitted))
     pq.write_table(fitted.graph.ids.to_arrow(), folder / "ids.parquet")
     if fitted.graph.attributes is not None:
         pq.write_table(fitted.graph.attributes.table, folder / "attributes.parquet", compression="zstd")
@@ -193,14 +221,14 @@ def _plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _write_manifest(folder: Path) -> None:
+def _write_manifest(folder: Path, number: int) -> None:
     files = {
         file.name: {"bytes": file.stat().st_size, "sha256": file_digest(file)} for file in sorted(folder.iterdir())
     }
     for name in files:
         (folder / name).chmod(0o666 & ~_umask())  # safetensors writes for its owner only
         flush_to_disk(folder / name)
-    save_json(folder / MANIFEST, {"format": FORMAT, "library": __version__, "torch": torch.__version__, "files": files})
+    save_json(folder / MANIFEST, {"format": number, "library": __version__, "torch": torch.__version__, "files": files})
     flush_to_disk(folder / MANIFEST)
     flush_to_disk(folder)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +20,21 @@ from yinyan import __version__
 from yinyan.errors import StoreError
 from yinyan.files import is_held
 from yinyan.store.mapping import mapped_arrays
+from yinyan.store.parts import PARTS_FILE, PartedArray, parted_arrays_of
 
-__all__ = ["FORMAT", "MANIFEST", "OpenedModel", "opened_model", "previous_copy", "read_manifest", "saving_lock"]
+__all__ = [
+    "FORMAT",
+    "FORMAT_OF_PARTS",
+    "MANIFEST",
+    "OpenedModel",
+    "opened_model",
+    "previous_copy",
+    "read_manifest",
+    "saving_lock",
+]
 
 FORMAT = 1
+FORMAT_OF_PARTS = 2  # of models with arrays in several files, which versions that know format 1 alone cannot read
 MANIFEST = "manifest.json"
 _PATIENCE = 60.0  # seconds of saves that follow one another, until one is whole for long enough to be opened
 _LONGEST_MANIFEST = 1 << 20  # bytes
@@ -49,7 +61,8 @@ class OpenedModel:
         if size != facts["bytes"]:
             return f"'{self.path / name}' is truncated or altered: {size:,} bytes, expected {facts['bytes']:,}"
         if _digest(file) != facts["sha256"]:
-            return f"'{self.path / name}' has been altered since it was saved (its checksum differs)"
+            what = "has been altered since it was saved, or is of another model"
+            return f"'{self.path / name}' {what} (its checksum differs)"
         return None
 
     def text(self, name: str) -> str:
@@ -68,10 +81,41 @@ class OpenedModel:
         file.seek(0)
         return file
 
+    def refuse_faults(self, names: Iterable[str]) -> None:
+        """Raise an error for the first of some files that is missing or altered."""
+        for name in names:
+            fault = self.fault(name)
+            if fault is not None:
+                raise StoreError(fault)
+
+    @functools.cached_property
+    def parted(self) -> tuple[PartedArray, ...]:
+        """The arrays that lie in several files."""
+        return parted_arrays_of(self.json(PARTS_FILE)) if PARTS_FILE in self.manifest["files"] else ()
+
+    @property
+    def parted_names(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(array.name for array in self.parted)
+
     def arrays(self, name: str, *, mapped: bool) -> dict[str, NDArray[Any]]:
-        """The arrays of a file: in memory, or `mapped` and private."""
+        """The arrays of a file: in memory, or `mapped` and private. Those in several files are always mapped."""
         found = mapped_arrays(self._listed(name), writable=True)[0]
-        return found if mapped else {key: array.copy() for key, array in found.items()}
+        apart = {array.name: array.read(self._listed) for array in self.parted if array.group == name}
+        return (found if mapped else {key: array.copy() for key, array in found.items()}) | apart
+
+    def rows(self, group: str, name: str, first: int, last: int) -> NDArray[Any]:
+        """Some rows of an array, mapped; only the files that hold them are compared with their checksums."""
+        array = next((array for array in self.parted if (array.group, array.name) == (group, name)), None)
+        if array is None:
+            self.refuse_faults([group])
+            return mapped_arrays(self._listed(group), writable=True)[0][name][first:last]
+
+        def checked(file: str) -> BinaryIO:
+            self.refuse_faults([file])
+            return self._listed(file)
+
+        return array.read(checked, first, last)
 
     def _listed(self, name: str) -> BinaryIO:
         if name not in self.files:
@@ -153,10 +197,7 @@ def _opened_once(path: Path, held: ExitStack, *, check: bool) -> OpenedModel:
     files = {name: _file(place, handle, name, held) for name in manifest["files"]}
     present = {name: file for name, file in files.items() if file is not None}
     opened = OpenedModel(place, manifest, present, tuple(sorted(files.keys() - present.keys())))
-    for name in files if check else ():
-        fault = opened.fault(name)
-        if fault is not None:
-            raise StoreError(fault)
+    opened.refuse_faults(files if check else ())
     return opened
 
 
@@ -179,9 +220,9 @@ def _parsed_manifest(file: BinaryIO, place: Path) -> dict[str, Any]:
         raise StoreError(
             f"'{place / MANIFEST}' is damaged: {error!r} (restore it from a copy, or fit again)"
         ) from error
-    if number != FORMAT:
+    if number not in (FORMAT, FORMAT_OF_PARTS):
         raise StoreError(
-            f"'{place}' has format version {number}, and this library reads version {FORMAT} "
+            f"'{place}' has format version {number}, and this library reads versions {FORMAT} and {FORMAT_OF_PARTS} "
             f"({'upgrade yinyan' if number > FORMAT else 'fit again'}; it was written by yinyan "
             f"{manifest.get('library', '?')}, this is {__version__})"
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +19,19 @@ from yinyan.graph.column_report import ColumnReport
 from yinyan.graph.features import FeatureEncoder, Features, SparseFeatures
 from yinyan.graph.ids import Ids
 from yinyan.model.calibration import calibration_from_dict
-from yinyan.model.fitted import EpochRecord, Fitted, empty_model
+from yinyan.model.decoder import Decoder
+from yinyan.model.fitted import EpochRecord, Fitted, empty_decoder, empty_model
+from yinyan.model.inference import is_finite
 from yinyan.model.reranking import reranking_from_dict
-from yinyan.model.scoring import Model
 from yinyan.settings import Settings, settings_from_text, without_retired
 from yinyan.store.lists import read_lists
+from yinyan.store.mapping import mapped_arrays
 from yinyan.store.opening import OpenedModel
 
 __all__ = [
     "attributes_from",
     "check_work",
+    "decoder_from",
     "features_from",
     "figures_from",
     "fitted_from",
@@ -40,6 +43,7 @@ __all__ = [
 _MOST_REPEATS = 100_000  # of steps, samples and other work that the weights do not bound
 
 Arrays = dict[str, NDArray[Any]]
+_Module = TypeVar("_Module", bound=torch.nn.Module)
 
 
 def fitted_from(opened: OpenedModel, device: torch.device, *, mapped: bool) -> tuple[Fitted, dict[str, Any]]:
@@ -52,7 +56,7 @@ def fitted_from(opened: OpenedModel, device: torch.device, *, mapped: bool) -> t
     check_work(settings, weights, numbers["embeddings"].shape)
     ids = ids_from(opened, len(numbers["embeddings"]))
     graph = _graph(arrays, facts, ids, attributes_from(opened, facts.get("label"), len(ids)))
-    model = with_weights(empty_model(settings, graph), weights)
+    model = with_weights(empty_model(settings, graph), weights, opened.parted_names)
     _check_numbers(numbers, graph, settings)
     history = [json.loads(line) for line in opened.text("training.jsonl").splitlines()]
     fitted = Fitted(
@@ -143,8 +147,24 @@ def _limit(name: str) -> int:
     return _MOST_REPEATS if name in ("num_steps", "num_negatives", "sign_hops", "inference_samples") else 1 << 40
 
 
-def with_weights(model: Model, weights: Arrays) -> Model:
-    """The model with weights of the right names, shapes and types."""
+def decoder_from(opened: OpenedModel) -> Decoder:
+    """The decoder of a plain model, of which only the small files are read."""
+    opened.refuse_faults(("model.json", "settings.toml", "weights.safetensors"))
+    facts = of_type(opened.json("model.json"), dict, "model.json")
+    settings = Settings().updated(settings_from_text(opened.text("settings.toml"), "settings.toml", saved=True))
+    group, prefix = "weights.safetensors", "decoder."
+    weights = mapped_arrays(opened.file(group), writable=True)[0]
+    for array in opened.parted:
+        if array.group == group and array.name.startswith(prefix):
+            weights[array.name] = opened.rows(group, array.name, 0, array.shape[0])
+    check_work(settings, weights, (settings.encoder.hidden_size,))
+    decoder = empty_decoder(settings, directed=of_type(facts["directed"], bool, "directed"))
+    own = {name.removeprefix(prefix): array for name, array in weights.items() if name.startswith(prefix)}
+    return with_weights(decoder, own)
+
+
+def with_weights(model: _Module, weights: Arrays, kept: Collection[str] = ()) -> _Module:
+    """The model with weights of the right names, shapes and types; those that are `kept` stay where they are."""
     expected = model.state_dict()
     if expected.keys() != weights.keys():
         odd = sorted(expected.keys() ^ weights.keys())[0]
@@ -152,7 +172,8 @@ def with_weights(model: Model, weights: Arrays) -> Model:
     made = {}
     for name, wanted in expected.items():
         # clones lie in torch's own memory, aligned as in training: products then sum in the same order
-        given = torch.from_numpy(weights[name]).clone()
+        given = torch.from_numpy(weights[name])
+        given = given if name in kept else given.clone()
         if wanted.ndim == 0 and given.numel() == 1:  # an earlier version wrote single numbers as arrays of one
             given = given.reshape(())
         if given.shape != wanted.shape or given.dtype != wanted.dtype:
@@ -160,7 +181,7 @@ def with_weights(model: Model, weights: Arrays) -> Model:
                 f"{name!r} is {given.dtype} of shape {tuple(given.shape)}, expected {wanted.dtype} of shape "
                 f"{tuple(wanted.shape)}"
             )
-        if given.is_floating_point() and not given.isfinite().all():
+        if given.is_floating_point() and not _is_finite(given):
             raise ValueError(f"{name!r} holds NaN or infinity")
         made[name] = given
     model.load_state_dict(made, assign=True)
@@ -176,10 +197,14 @@ def _check_numbers(numbers: Arrays, graph: Graph, settings: Settings) -> None:
             f"{(graph.num_nodes, columns)}"
         )
     for name in ("embeddings", "valid_links", "valid_non_links"):
-        if numbers[name].dtype != np.float32 or not np.isfinite(numbers[name]).all():
+        if numbers[name].dtype != np.float32 or not _is_finite(torch.from_numpy(numbers[name])):
             raise ValueError(f"{name!r} needs to be finite and float32")
         if name != "embeddings" and numbers[name].ndim != 1:
             raise ValueError(f"{name!r} needs one dimension (got the shape {numbers[name].shape})")
+
+
+def _is_finite(values: torch.Tensor) -> bool:
+    return bool(values.isfinite()) if values.ndim == 0 else is_finite(values)
 
 
 def _message_edges(edges: NDArray[Any], graph: Graph) -> NDArray[np.int64]:

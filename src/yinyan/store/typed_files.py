@@ -34,9 +34,9 @@ from yinyan.store.reading import (
     of_type,
     with_weights,
 )
-from yinyan.store.writing import feature_arrays, save_arrays, save_json
+from yinyan.store.writing import ArrayWriter, feature_arrays, save_json
 
-__all__ = ["is_typed", "typed_card", "typed_from", "write_typed_parts"]
+__all__ = ["is_typed", "typed_card", "typed_from", "write_typed_files"]
 
 Arrays = dict[str, NDArray[Any]]
 Facts = dict[str, Any]
@@ -50,11 +50,11 @@ def is_typed(opened: OpenedModel) -> bool:
 # -- writing -------------------------------------------------------------------------------------------------
 
 
-def write_typed_parts(folder: Path, fitted: TypedFitted, params: Facts) -> None:
-    """All files but the manifest."""
+def write_typed_files(folder: Path, writer: ArrayWriter, fitted: TypedFitted, params: Facts) -> None:
+    """All files but the manifest and the list of parts."""
     graph = fitted.graph
     weights = {name: value.detach().cpu().numpy() for name, value in fitted.model.state_dict().items()}
-    save_arrays(folder / "weights.safetensors", weights)
+    writer.save("weights.safetensors", weights)
     numbers: Arrays = {"embeddings": fitted.embeddings.cpu().numpy()}
     arrays: Arrays = {}
     for n, (name, relation) in enumerate(graph.relations.items()):
@@ -68,8 +68,8 @@ def write_typed_parts(folder: Path, fitted: TypedFitted, params: Facts) -> None:
         pq.write_table(kind.ids.to_arrow(), folder / f"ids-{n}.parquet")
         if kind.attributes is not None:
             pq.write_table(kind.attributes.table, folder / f"attributes-{n}.parquet", compression="zstd")
-    save_arrays(folder / "embeddings.safetensors", numbers)
-    save_arrays(folder / "graph.safetensors", arrays)
+    writer.save("embeddings.safetensors", numbers)
+    writer.save("graph.safetensors", arrays)
     (folder / "settings.toml").write_text(fitted.settings.to_toml(), encoding="utf-8")
     by_relation = {name: own.metrics for name, own in fitted.relations.items()}
     figures = {"protocol": fitted.protocol, "validation": fitted.metrics, "relations": by_relation}
@@ -178,7 +178,7 @@ def typed_from(opened: OpenedModel, device: torch.device) -> tuple[TypedFitted, 
     graph = _graph(opened, arrays, facts, more)
     predicted = tuple(graph.relation(name).name for name in of_type(more["predicted"], list, "predicted"))
     model = empty_typed_model(settings, graph, predicted)
-    with_weights(model, weights)
+    with_weights(model, weights, opened.parted_names)
     embeddings = numbers["embeddings"]
     columns = settings.encoder.hidden_size + settings.encoder.structure_columns
     if embeddings.dtype != np.float32 or embeddings.shape != (graph.num_nodes, columns):

@@ -47,7 +47,7 @@ from yinyan.training.node_order import local_order
 from yinyan.training.remarks import LossWatch
 from yinyan.training.summary import model_in_words, training_in_words
 
-__all__ = ["ListsOf", "finished_model", "fit_model", "trained", "validation_metrics"]
+__all__ = ["ListsOf", "calibrated", "fit_model", "recommended_lists", "trained", "validation_metrics"]
 
 _CHECKPOINT_SECONDS, _CHECKPOINT_SHARE = 60.0, 0.05  # between checkpoints, and of the time that they may take
 
@@ -114,7 +114,7 @@ def fit_model(
     give_back()  # the optimiser's moments
     held = [data]
     del data
-    return finished_model(
+    return _finished_model(
         *(model, split, settings, state, held),
         seed=seed,
         calibration=calibration,
@@ -126,7 +126,7 @@ def fit_model(
     )
 
 
-def finished_model(
+def _finished_model(
     model: Model,
     split: Split,
     settings: Settings,
@@ -160,7 +160,8 @@ def finished_model(
     del data  # the graph of the training edges: of a large one, some gigabytes
     if order is not None:
         valid_rows = valid_rows[torch.from_numpy(np.argsort(order)).to(device)]
-    found, reranking = (None, None) if lists is None else _lists(lists, model, valid_rows, split, known, hooks)
+    num_missing = tested.size or len(split.valid_targets)
+    found, reranking = recommended_lists(lists, model, valid_rows, split, known, num_missing, hooks)
     del valid_rows
     give_back()
     messages = message_graph(graph, split.test_messages, device)
@@ -177,7 +178,7 @@ def finished_model(
         seed=seed,
         model=model,
         embeddings=embeddings,
-        calibration=_calibrated(valid, found, calibration, used, tested.size or len(split.valid_targets)),
+        calibration=calibrated(valid, found, calibration, used, num_missing),
         metrics=metrics,
         protocol=split.protocol,
         split_text=split.describe(),
@@ -289,15 +290,14 @@ def _validation_scores(
     return links, non_links
 
 
-def _lists(
-    lists: ListsOf, model: Model, rows: Tensor, split: Split, known: Rows, hooks: Hooks
+def recommended_lists(
+    lists: ListsOf | None, model: Model, rows: Tensor, split: Split, known: Rows, num_missing: int, hooks: Hooks
 ) -> tuple[HeldOutLists | None, Reranking | None]:
-    """Recommended lists without the validation edges; test edges, or else as many as validation has, are missing."""
+    """Recommended lists without the validation edges, where so many edges are missing; none without `lists`."""
     held_out = split.valid_targets
-    if not len(held_out):
+    if lists is None or not len(held_out):
         return None, None
     edges = split.graph.find_edges(held_out)
-    num_missing = split.graph.num_edges - known.size or edges.size
     unseen = np.setdiff1d(known, edges)
     found, reranking = lists(model, rows, split.graph, unseen, held_out, split.valid_messages, num_missing / edges.size)
     if reranking is not None:
@@ -308,7 +308,7 @@ def _lists(
     return found, reranking
 
 
-def _calibrated(
+def calibrated(
     valid: tuple[NDArray[np.float32], NDArray[np.float32]],
     lists: HeldOutLists | None,
     method: Method,
