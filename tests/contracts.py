@@ -18,7 +18,8 @@ from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder, build_decoder
 from yinyan.predictor import LinkPredictor
 from yinyan.retrieval.budgets import Budget
-from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.building import build_index
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.snapshot import Snapshot
 from yinyan.settings import DecoderSettings, EncoderSettings

@@ -43,8 +43,8 @@ from lib import common
 from lib.trained import SIZE, Trained, links_of, settings_of, trained
 from yinyan import Graph, LinkPredictor
 from yinyan.retrieval.budgets import Budget, recall_of
+from yinyan.retrieval.building import build_index
 from yinyan.retrieval.exact import ExactSearch, TopK
-from yinyan.retrieval.index import build_index
 from yinyan.retrieval.snapshot import Snapshot
 
 ROOT = Path(_path.__file__).resolve().parents[2]

@@ -30,9 +30,10 @@ from lib.retrieval_peers import Peer, faiss_lists, pyg_approximate, pyg_flat, to
 from lib.trained import Trained, trained
 from yinyan import Graph
 from yinyan.retrieval.budgets import Budget, recall_of
+from yinyan.retrieval.building import build_index
 from yinyan.retrieval.efforts import Efforts, ladder
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import load_index
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import is_linear

@@ -11,8 +11,7 @@ import pytest
 
 from command_line import TINY, refused, works, write_links
 from yinyan import LinkPredictor
-from yinyan.retrieval import choice
-from yinyan.retrieval import index as index_module
+from yinyan.retrieval import building, choice
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +80,7 @@ class TestTheChoice:
     def worthwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A graph that counts as large, and builds that cost nothing."""
         monkeypatch.setattr(choice, "EXACT_BELOW", 100)
-        monkeypatch.setattr(index_module, "EXACT_BELOW", 100)
+        monkeypatch.setattr(building, "EXACT_BELOW", 100)
         monkeypatch.setattr(choice, "_LEAST", 100)
         monkeypatch.setattr(choice, "estimated_costs", lambda *given: choice.Costs(2.0, 0.5, 0.5))
 

@@ -12,8 +12,7 @@ from yinyan import LinkPredictor
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import build_decoder
-from yinyan.retrieval import choice
-from yinyan.retrieval import index as index_module
+from yinyan.retrieval import building, choice
 from yinyan.retrieval.budgets import recall_of
 from yinyan.retrieval.choice import Chooser, described, estimated_costs
 from yinyan.retrieval.exact import ExactSearch
@@ -26,7 +25,7 @@ NODES = 600
 @pytest.fixture
 def chooser(monkeypatch: pytest.MonkeyPatch) -> Iterator[Chooser]:
     """Of a graph that counts as large, whose exact queries take a second each."""
-    for module in (choice, index_module):
+    for module in (choice, building):
         monkeypatch.setattr(module, "EXACT_BELOW", 100)
     torch.manual_seed(0)
     decoder = build_decoder(DecoderSettings(width=16), 16, directed=False, sketch_size=8).requires_grad_(False)
@@ -108,7 +107,7 @@ def test_recall_is_reported_between_and_beyond_what_was_measured(chooser: Choose
 class TestPredictor:
     @pytest.fixture
     def model(self, monkeypatch: pytest.MonkeyPatch) -> LinkPredictor:
-        for module in (choice, index_module):
+        for module in (choice, building):
             monkeypatch.setattr(module, "EXACT_BELOW", 100)
         edges = np.random.default_rng(0).integers(0, NODES, (3000, 2))
         return LinkPredictor(hidden_size=16, epochs=1).fit(Graph.from_arrays(edges, num_nodes=NODES))

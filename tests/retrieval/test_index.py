@@ -16,11 +16,10 @@ from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder, build_decoder
 from yinyan.native import retrieval_kernels
-from yinyan.retrieval import efforts, exact
-from yinyan.retrieval import index as index_module
+from yinyan.retrieval import building, efforts, exact
 from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.building import build_index
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import build_index
 from yinyan.retrieval.index_store import load_index
 from yinyan.settings import DecoderSettings
 
@@ -99,7 +98,7 @@ class TestKinds:
     )
     def test_what_is_covered(self, decoder: str, options: dict[str, Any], sketch: int, auto: str) -> None:
         made = build_decoder(DecoderSettings(kind=decoder, **options), 6, directed=False, sketch_size=sketch)  # type: ignore[arg-type]
-        from yinyan.retrieval.index import _chosen_kind
+        from yinyan.retrieval.building import _chosen_kind
 
         assert _chosen_kind("auto", made, 20_000) == auto
         assert _chosen_kind("auto", made, 19_999) == "exact"
@@ -158,7 +157,7 @@ class TestBudgets:
     @pytest.fixture
     def little(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """`auto` builds lists of small graphs too, and no effort that it tries finds much."""
-        monkeypatch.setattr(index_module, "EXACT_BELOW", 100)
+        monkeypatch.setattr(building, "EXACT_BELOW", 100)
         monkeypatch.setattr(efforts, "_MOST_CANDIDATES", 50)
 
     @pytest.mark.usefixtures("little")
@@ -167,7 +166,7 @@ class TestBudgets:
             SettingsError, match=r"no effort reaches a recall of 1 at k = 10: .* 0\.\d+, at .* or use kind 'exact'"
         ):
             self.build("mips", recall=1.0)
-        monkeypatch.setattr(index_module, "_EXACT_WORTH", 1e9)
+        monkeypatch.setattr(building, "_EXACT_WORTH", 1e9)
         said: list[str] = []
         index = self.build("auto", said=said, recall=1.0)
         assert index.metadata.kind == "exact" and index.metadata.recall == 1 and isinstance(index.search, ExactSearch)
@@ -180,7 +179,7 @@ class TestBudgets:
     def test_auto_takes_the_best_index_where_exact_is_too_slow(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        monkeypatch.setattr(index_module, "_EXACT_WORTH", 0)
+        monkeypatch.setattr(building, "_EXACT_WORTH", 0)
         index = self.build("auto", recall=1.0)
         assert index.metadata.kind == "mips" and 0 < index.metadata.recall < 1
         assert "; no effort reaches a recall of 1 at k = 10: " in str(index.metadata)

@@ -9,9 +9,10 @@ import pytest
 
 from contracts import IndexContract
 from yinyan import Graph
+from yinyan.retrieval.building import build_index
 from yinyan.retrieval.efforts import Effort, Efforts
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing
 

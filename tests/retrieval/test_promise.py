@@ -14,12 +14,12 @@ from safetensors.numpy import load_file, save_file
 
 from contracts import IndexContract
 from yinyan.errors import SettingsError
-from yinyan.retrieval import efforts
-from yinyan.retrieval import index as index_module
+from yinyan.retrieval import building, efforts
 from yinyan.retrieval.budgets import Budget, Sample, Trial, recalls_of, try_efforts, within
+from yinyan.retrieval.building import build_index
 from yinyan.retrieval.efforts import Effort, Efforts, ladder, smaller
 from yinyan.retrieval.exact import ExactSearch, TopK
-from yinyan.retrieval.index import Index, build_index
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.index_store import INDEX_FILE, OutdatedIndexError, load_index
 from yinyan.retrieval.metadata import read_metadata
 from yinyan.retrieval.probing import Probing
@@ -190,9 +190,9 @@ def error_in(recalls: list[float]) -> float:
 
 def test_a_k_that_is_not_reached_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recall was promised where it was measured, and nowhere else."""
-    monkeypatch.setattr(index_module, "EXACT_BELOW", 100)
-    monkeypatch.setattr(index_module, "_EXACT_WORTH", 0)
-    monkeypatch.setattr(index_module, "_EXACT_USELESS", 1e9)
+    monkeypatch.setattr(building, "EXACT_BELOW", 100)
+    monkeypatch.setattr(building, "_EXACT_WORTH", 0)
+    monkeypatch.setattr(building, "_EXACT_USELESS", 1e9)
     monkeypatch.setattr(efforts, "_MOST_CANDIDATES", 60)
     given = Trained.graph(), Trained.decoder(), Trained.rows()
     with pytest.raises(SettingsError, match=r"no effort reaches a recall of 0.98 at k = 100: .* or use kind 'exact'"):

@@ -14,8 +14,8 @@ from typed_graphs import QUICK, shop
 from yinyan import LinkPredictor
 from yinyan.cli.commands import app
 from yinyan.errors import InputError, SettingsError, StoreError, UnknownNodeError
+from yinyan.retrieval import building as module
 from yinyan.retrieval import choice
-from yinyan.retrieval import index as module
 from yinyan.retrieval.rules import Rules
 
 

@@ -14,8 +14,8 @@ from yinyan.model.decoder import Decoder, build_decoder
 from yinyan.native import retrieval_kernels
 from yinyan.retrieval import exact
 from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.building import build_index
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import build_index
 from yinyan.retrieval.scorer import Scorer
 from yinyan.retrieval.screening import Screen
 from yinyan.retrieval.snapshot import Snapshot

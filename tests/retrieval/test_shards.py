@@ -15,7 +15,7 @@ from yinyan.errors import SettingsError
 from yinyan.model.decoder import Decoder, build_decoder
 from yinyan.model.reranking import Reranker, Reranking
 from yinyan.model.shared_neighbours import CompressedLists
-from yinyan.retrieval import budgets, choice, index
+from yinyan.retrieval import budgets, building, choice
 from yinyan.retrieval.budgets import Budget, recall_of
 from yinyan.retrieval.choice import Chooser, estimated_costs
 from yinyan.retrieval.exact import ExactSearch
@@ -166,9 +166,9 @@ def test_the_choice_is_that_of_one_process(graph: Graph, rows: torch.Tensor, mon
     search, _ = sharded(decoder, rows, 2)
     assert Chooser(graph, decoder, rows, shards=search).choose(10**9, 5) is None, "exact below 20,000 nodes"
     monkeypatch.setattr(choice, "EXACT_BELOW", 1)
-    monkeypatch.setattr(index, "EXACT_BELOW", 1)
-    monkeypatch.setattr(index, "_SAMPLE", 8)
-    monkeypatch.setattr(index, "_MOST_SAMPLE", 8)
+    monkeypatch.setattr(building, "EXACT_BELOW", 1)
+    monkeypatch.setattr(building, "LEAST_SAMPLE", 8)
+    monkeypatch.setattr(building, "_MOST_SAMPLE", 8)
     monkeypatch.setattr(budgets, "_USUAL", (1, 5))
     lines: list[str] = []
     chooser = Chooser(graph, decoder, rows, shards=search)

@@ -122,7 +122,7 @@ def test_a_client_that_never_reads_is_disconnected(model: Path, monkeypatch: pyt
         made(self, transport)
 
     monkeypatch.setattr(SlowClientProtocol, "connection_made", small)
-    monkeypatch.setattr(SlowClientProtocol, "read_seconds", 0.3)
+    monkeypatch.setattr(SlowClientProtocol, "read_seconds", 1.5)  # a busy machine stalls for some tenths
     monkeypatch.setattr(SlowClientProtocol, "read_bytes", 4_096)
     with served(model) as client, socket.socket() as idle, socket.socket() as slow:
         body = json.dumps({"nodes": ["n00"] * 400}).encode()

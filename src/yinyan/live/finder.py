@@ -16,7 +16,8 @@ from yinyan.errors import SettingsError, StoreError
 from yinyan.model.fitted import Fitted
 from yinyan.progress import stage
 from yinyan.retrieval.budgets import Budget
-from yinyan.retrieval.index import KINDS, FoundState, Index, build_index
+from yinyan.retrieval.building import KINDS, build_index
+from yinyan.retrieval.index import FoundState, Index
 from yinyan.retrieval.index_store import INDEX_FILE, load_index
 from yinyan.retrieval.metadata import IndexMetadata
 from yinyan.retrieval.snapshot import Snapshot

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from yinyan.errors import SettingsError
 from yinyan.retrieval.efforts import Effort, Efforts, ladder, smaller
 from yinyan.retrieval.exact import Excluded, TopK
+from yinyan.retrieval.metadata import AtK
 from yinyan.retrieval.neighbourhoods import Neighbourhoods
 from yinyan.retrieval.probing import Probing
 from yinyan.retrieval.queries import is_linear
@@ -25,6 +26,7 @@ __all__ = [
     "Budget",
     "Sample",
     "Trial",
+    "measured_facts",
     "measured_ks",
     "nearest",
     "recall_of",
@@ -91,7 +93,7 @@ class Sample:
 
     def part(self, which: slice) -> Sample:
         """Some of the sources."""
-        return dataclasses.replace(self, sources=self.sources[which], truth=self.truth[which])
+        return replace(self, sources=self.sources[which], truth=self.truth[which])
 
     def try_out(self, search: Probing | ShardedProbing, rows: Snapshot, k: int) -> Trial:
         """Recall and time of a search for k rows."""
@@ -174,7 +176,7 @@ def try_efforts(
         trial = sample.try_out(narrowed, rows, k)
         if check is not None and budget.recall is not None and trial.reaches(budget.recall):
             again = check.try_out(narrowed, rows, k).recall
-            trial = trial if again >= budget.recall else dataclasses.replace(trial, recall=again)
+            trial = trial if again >= budget.recall else replace(trial, recall=again)
         tell(
             f"k = {k}, {effort.probes:,} cells, {effort.candidates:,} candidates, rounds {effort.rounds}: "
             f"recall {trial.recall:.4f}, {trial.milliseconds:.3f} ms"
@@ -235,3 +237,20 @@ def unreached(trials: Sequence[Trial], budget: Budget) -> str:
 
 def _in_time(trials: Sequence[Trial], budget: Budget) -> list[Trial]:
     return [t for t in trials if budget.milliseconds is None or t.milliseconds <= budget.milliseconds]
+
+
+def measured_facts(
+    sample: Sample, search: Probing | ShardedProbing, rows: Snapshot, ks: Sequence[int], k: int
+) -> dict[str, Any]:
+    """What metadata say of recall and time, for each of some k and for the one of the build."""
+    trials = {other: sample.try_out(search, rows, other) for other in ks}
+    mine = trials[k]
+    per_k = (AtK(t.k, t.recall, t.low_share, t.milliseconds, asdict(t.effort)) for t in trials.values())
+    return {
+        "effort": asdict(mine.effort),
+        "recall": mine.recall,
+        "milliseconds": mine.milliseconds,
+        "exact_milliseconds": sample.exact_milliseconds,
+        "sample": sample.sources.size,
+        "per_k": tuple(per_k),
+    }

@@ -14,8 +14,10 @@ from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
 from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.building import EXACT_BELOW, build_index, sample_size
+from yinyan.retrieval.cells import num_cells
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import EXACT_BELOW, Index, build_index, num_cells, sample_size
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.queries import is_covered
 from yinyan.retrieval.sharded_index import build_sharded_index
 from yinyan.retrieval.shards import ShardedSearch

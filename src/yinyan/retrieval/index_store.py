@@ -16,8 +16,9 @@ from yinyan.errors import StoreError
 from yinyan.files import atomic_path
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
+from yinyan.retrieval.building import KINDS
 from yinyan.retrieval.exact import ExactSearch
-from yinyan.retrieval.index import KINDS, Index
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.list_checks import checked_efforts, checked_lists
 from yinyan.retrieval.lists import Lists
 from yinyan.retrieval.metadata import IndexMetadata, fingerprint, read_metadata

@@ -11,9 +11,10 @@ from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
 from yinyan.retrieval.budgets import Budget
+from yinyan.retrieval.building import Building, sample_size
 from yinyan.retrieval.cells import num_cells
 from yinyan.retrieval.efforts import Effort, Efforts
-from yinyan.retrieval.index import Building, Index, sample_size
+from yinyan.retrieval.index import Index
 from yinyan.retrieval.shards import ShardedProbing, ShardedSearch
 
 __all__ = ["ShardedIndex", "build_sharded_index"]
