@@ -17,7 +17,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,cluster,metis,dev]'
+	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,cluster,metis,docs,dev]'
 	@touch $@
 
 $(VENV)/.release: $(VENV)/.dev
@@ -50,9 +50,11 @@ cuda: $(VENV)/.dev
 accuracy: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow
 
-# the pages of docs/reference, from docstrings, settings and commands; they are committed
+# the pages of docs/reference, from docstrings, settings and commands; they are committed. Then the site, in build/site:
+# a link that leads nowhere and a page that is in no table of docs/README.md are errors
 docs: $(VENV)/.dev
 	$(BIN)/python docs/make_reference.py
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/pages . build/site
 
 # the page that `yinyan serve` shows; its built form is committed, so only who changes web/ needs node
 web: web/node_modules/.package-lock.json

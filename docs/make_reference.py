@@ -49,7 +49,10 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "answers": (
         "Answers",
         "The tables that a predictor, an index and a client return.",
-        ("Recommendations", "results.Recommendation", "Explanation", "results.Contribution"),
+        (
+            *("Recommendations", "results.Recommendation", "Explanation", "results.Contribution"),
+            "drawing.NeighbourhoodDrawing",
+        ),
     ),
     "evaluation": (
         "Evaluation",
@@ -214,7 +217,7 @@ def signature(name: str, found: Any) -> str:
             arguments.append("*")
         starred = starred or p.kind in (p.KEYWORD_ONLY, p.VAR_POSITIONAL)
         kind = "" if p.annotation is p.empty else f": {p.annotation}"
-        default = "" if p.default is p.empty else f" = {'…' if callable(p.default) else repr(p.default)}"
+        default = "" if p.default is p.empty else f" = {'...' if callable(p.default) else repr(p.default)}"
         arguments.append(("**" if p.kind is p.VAR_KEYWORD else "") + p.name + kind + default)
     result = "" if inspect.isclass(found) else f" -> {shape.return_annotation}"
     text = f"{name}({', '.join(arguments)}){result}"

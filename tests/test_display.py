@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import html
+import json
+import re
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from contracts import planted_graph, tiny
+from typed_graphs import QUICK, shop
 from yinyan import Graph, LinkPredictor, evaluate
+from yinyan.errors import InputError
 from yinyan.text import html_facts, html_table
 
 
@@ -46,7 +54,71 @@ def test_an_explanation_shows_score_and_neighbours(model: LinkPredictor) -> None
 def test_an_evaluation_is_the_table_that_it_prints() -> None:
     found = evaluate(planted_graph(), model=LinkPredictor(**tiny()), peers=["cn"], dataset="a < b")
     shown = found._repr_html_()
-    assert "a &lt; b, protocol" in shown and "<td>cn</td>" in shown and "auc" in shown
+    assert "a &lt; b, protocol" in shown and ">cn</td>" in shown and "auc" in shown
+
+
+def test_a_drawing_is_a_page_in_a_frame_that_reaches_nothing(model: LinkPredictor, tmp_path: Path) -> None:
+    node = model.graph_.ids[3]
+    drawing = model.explore(node, k=4)
+    edges = len(model.graph_.neighbours(3))
+    assert repr(drawing).startswith(f"{node}: {edges} edges, 4 predicted links; ")
+    page = drawing.to_html()
+    data = json.loads(re.findall(r'id="data">(.*?)</script>', page)[0])
+    assert [one["target"] for one in data["predictions"]] == list(model.recommend(node, k=4).targets)
+    assert {end for ends in data["neighbourhood"]["links"] for end in ends} <= {
+        one["id"] for one in data["neighbourhood"]["nodes"]
+    }
+    assert len(data["probabilities"]) == edges == drawing.num_edges
+    shown = drawing._repr_html_()
+    assert shown.startswith('<iframe title="Neighbourhood of &lt;b&gt;3') and 'sandbox="allow-scripts"' in shown
+    assert html.unescape(shown.partition('srcdoc="')[2].partition('"')[0]) == page
+    drawing.save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8") == page
+
+
+def test_a_drawing_shows_as_many_nodes_as_it_is_given_room_for(model: LinkPredictor) -> None:
+    nodes = model.explore(model.graph_.ids[0], k=1, limit=5).content["neighbourhood"]["nodes"]
+    assert len(nodes) == 5 and nodes[0]["hop"] == 0
+    for limit in (1, True, 2.5):
+        with pytest.raises(InputError, match="'limit' needs an integer of at least 2"):
+            model.explore(model.graph_.ids[0], limit=limit)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="explore draws one node"):
+        model.explore(list(model.graph_.ids.take([0, 1])))
+
+
+def test_edges_of_a_drawing_keep_their_direction() -> None:
+    pairs = [(i, (i + step) % 24) for i in range(24) for step in (1, 3)]
+    model = LinkPredictor(**tiny()).fit(Graph.from_arrays(pairs, directed=True))
+    content = model.explore(5, k=2).content
+    known = set(pairs)
+    assert all(tuple(link) in known for link in content["neighbourhood"]["links"])
+    assert dict(content["probabilities"]).keys() == {2, 4, 6, 8}
+    scores = model.predict_proba([(4, 5), (5, 8)])
+    assert [dict(content["probabilities"])[i] for i in (4, 8)] == pytest.approx(scores.tolist())
+
+
+def test_a_drawing_of_a_relation_names_types() -> None:
+    graph = shop()
+    model = LinkPredictor(**QUICK).fit(graph, predict="buys")
+    (kind, value), *_ = [("person", graph.nodes["person"].ids[0])]
+    content = model.explore((kind, value), k=2, relation="buys").content
+    assert content["centre"]["id"] == f"person:{value}"
+    assert {one["target"].partition(":")[0] for one in content["predictions"]} == {"product"}
+
+
+def test_a_chart_has_a_bar_for_each_method_and_a_dot_for_each_seed() -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found = evaluate(planted_graph(), model=LinkPredictor(**tiny()), peers=["cn"], seeds=(0, 1))
+    axes = found.plot()
+    first = next(iter(found.results[0].metrics))
+    assert axes.get_xlabel() == first
+    assert [bar.get_width() for bar in axes.patches] == [np.mean(found.figures(who)[first]) for who in ("yinyan", "cn")]
+    dots = [line.get_xdata().tolist() for line in axes.lines if line.get_marker() == "o"]
+    assert dots == [found.figures(who)[first] for who in ("yinyan", "cn")]
+    assert found.plot("auc", axes=axes) is axes
+    with pytest.raises(InputError, match="no metric is called 'hits' "):
+        found.plot("hits")
+    pyplot.close("all")
 
 
 def test_cells_are_escaped_and_rows_left_out_are_counted() -> None:

@@ -9,7 +9,6 @@ const here = dirname(fileURLToPath(import.meta.url));
 const flag = process.argv.indexOf("--out");
 const out = flag > 0 ? process.argv[flag + 1] : join(here, "..", "src", "yinyan");
 const explorer = join(out, "service", "static");
-const reporting = join(out, "reporting");
 
 /** The bundle of one source, as text. */
 async function bundled(source, format) {
@@ -53,11 +52,21 @@ for (const [name, text] of Object.entries(assets)) {
 }
 for (const [name, text] of Object.entries(pages)) await writeFile(join(explorer, name), text);
 
-// The report is one file. Its policy names the digests of its only script and its only style.
-const script = (await bundled("src/report.ts", "iife")).trim();
-const digest = (text) => `sha256-${createHash("sha256").update(text).digest("base64")}`;
-const parts = { style, script, "style-hash": digest(style), "script-hash": digest(script) };
-let report = await read("report.html");
-for (const [name, text] of Object.entries(parts)) report = report.replace(`{{${name}}}`, () => text);
-await mkdir(reporting, { recursive: true });
-await writeFile(join(reporting, "template.html"), report);
+/** A page of one file. Its policy names the digests of its only script and its only style. */
+async function single(page, source, css) {
+  const script = (await bundled(source, "iife")).trim();
+  const digest = (text) => `sha256-${createHash("sha256").update(text).digest("base64")}`;
+  const parts = { style: css, script, "style-hash": digest(css), "script-hash": digest(script) };
+  let text = await read(page);
+  for (const [name, part] of Object.entries(parts)) text = text.replace(`{{${name}}}`, () => part);
+  return text;
+}
+
+const singles = {
+  reporting: await single("report.html", "src/report.ts", style),
+  drawing: await single("neighbourhood.html", "src/neighbourhood.ts", await bundled("src/style/neighbourhood.css")),
+};
+for (const [folder, text] of Object.entries(singles)) {
+  await mkdir(join(out, folder), { recursive: true });
+  await writeFile(join(out, folder, "template.html"), text);
+}

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.auditing import audit
+from yinyan.charts import bar_chart, checked_metric
 from yinyan.datasets.dataset import Dataset
 from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.errors import InputError, SettingsError
@@ -334,29 +335,67 @@ class Evaluation:
         names = dict.fromkeys(name for row in rows for name in row)
         return data_frame({name: [row.get(name) for row in rows] for name in names})
 
+    def plot(self, metric: str | None = None, *, axes: Any = None) -> Any:
+        """Draw a bar for each method: the mean over the seeds, its standard deviation, and a dot for each seed.
+
+        Parameters
+        ----------
+        metric
+            A metric of the table; the first unless given.
+        axes
+            Axes of matplotlib to draw on; those of a new figure unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric.
+        MissingExtraError
+            If matplotlib is not installed (extra `plots`).
+
+        Examples
+        --------
+        >>> from yinyan import evaluate
+        >>> found = evaluate(graph, peers=["cn"], model=model)
+        >>> [text.get_text() for text in found.plot("auc").get_yticklabels()]
+        ['yinyan', 'cn']
+        """
+        name = checked_metric(metric, list(self.results[0].metrics))
+        values = {who: self.figures(who)[name] for who in ("yinyan", *self.results[0].peers)}
+        return bar_chart(values, ours="yinyan", title=self._head(), label=name, axes=axes)
+
     def __str__(self) -> str:
         columns, rows = self._table()
-        table = text_table(columns, rows, right=range(1, len(columns)))
-        return f"{self._head()}\n{table}{self._by_relation()}" + (
-            f"\n{PROTOCOLS['released']}" if self.protocol == "released" else ""
-        )
+        lines = [self._head(), text_table(columns, rows, right=range(1, len(columns)))]
+        if (relations := self._by_relation()) is not None:
+            lines += ["", text_table(*relations, right=range(1, len(relations[0])))]
+        return "\n".join([*lines, *([PROTOCOLS["released"]] if self.protocol == "released" else [])])
 
-    def _by_relation(self) -> str:
+    def _by_relation(self) -> tuple[list[str], list[list[str]]] | None:
         """A table of the relations, if there are several."""
         found = self.results[0].relations
         if len(found) < 2:
-            return ""
+            return None
         names = list(next(iter(found.values())))
         rows = [
             [relation, *(mean_and_spread([r.relations[relation][name] for r in self.results]) for name in figures)]
             for relation, figures in list(found.items())[:_MOST_RELATIONS]
             if list(figures) == names and all(relation in r.relations for r in self.results)
         ]
-        return "\n\n" + text_table(["relation", *names], rows, right=range(1, len(names) + 1))
+        return ["relation", *names], rows
 
     def _repr_html_(self) -> str:
-        columns, rows = self._table()
-        return html_table(columns, rows, title=self._head())
+        tables = [self._table(), *([] if (relations := self._by_relation()) is None else [relations])]
+        titles = [self._head(), ""]
+        shown = [
+            html_table(columns, rows, title=title, right=range(1, len(columns)))
+            for (columns, rows), title in zip(tables, titles, strict=False)
+        ]
+        return "".join(shown)
 
     def _head(self) -> str:
         seeds = f"seed {self.seeds[0]}" if len(self.seeds) == 1 else f"mean ± std of {len(self.seeds)} seeds"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from yinyan.auditing import audit
 from yinyan.deprecation import renamed_keyword, reordered
+from yinyan.drawing import NeighbourhoodDrawing, draw_neighbourhood
 from yinyan.errors import InputError, NotFittedError, SettingsError, StoreError
 from yinyan.graph import Graph
 from yinyan.graph.conversion import as_any_graph
@@ -998,6 +999,49 @@ class LinkPredictor:
         True
         """
         return self._asked(relation)[1].explain(source, target)
+
+    def explore(
+        self, node: Any, k: int = 10, *, relation: RelationName | None = None, limit: int = 40
+    ) -> NeighbourhoodDrawing:
+        """A drawing of a node with its edges and its best new links, as the explorer of the service draws it.
+
+        In a notebook it is shown below the cell. It is one page of HTML that needs no service and no network.
+
+        Parameters
+        ----------
+        node
+            An id or a label, as in `recommend`.
+        k
+            How many predicted links, at most.
+        relation
+            The relation that is asked about; it may be left out if one is predicted.
+        limit
+            How many nodes of the graph, at most: neighbours first, then theirs; of more, those with most edges.
+
+        Returns
+        -------
+        NeighbourhoodDrawing
+            What a notebook shows; `save` writes it to a file.
+
+        Raises
+        ------
+        UnknownNodeError
+            If the node is neither an id nor a label of the graph.
+        InputError
+            If `node` is not one node, or `k` or `limit` is too small.
+
+        Examples
+        --------
+        >>> drawing = model.explore(0, k=3)
+        >>> drawing.num_edges == len(model.graph_.neighbours(0))
+        True
+        """
+        fitted, questions, _ = self._asked(relation)
+        if not questions.state.is_node(node):
+            raise InputError(f"explore draws one node: give its id (got {node!r})")
+        (row,) = questions.state.rows([node]).tolist()
+        found = self.recommend(node, k, relation=relation)
+        return draw_neighbourhood(fitted.graph, questions, row, found, limit)
 
     def energy_trace(self, num_steps: int | None = None) -> list[float]:
         """The energy before the first layer and after each.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import json
 import signal
@@ -32,7 +33,7 @@ __all__ = [
 
 _LINE_SECONDS = 5.0  # between plain lines
 _LINE_SHARE = 0.05  # of the time so far, at least: an hour is some 90 lines of a log
-_REWRITE_SECONDS = 0.2  # between changes of a line that is written over
+_REWRITE_SECONDS = 0.2  # between changes of a bar in a notebook
 _GAP = "   "  # between the figures of a line
 _BAR = 12  # cells of the bar: figures fit beside it on a terminal of 80 columns
 
@@ -113,29 +114,46 @@ class _Lines(Progress):
         print(text, file=self._stream, flush=True)
 
 
-class _Rewritten(_Lines):
-    """One line that is written over, as a notebook can."""
+class _Notebook(_Lines):
+    """Lines and a bar below them, in one block of a cell's output: a saved notebook keeps the last state alone."""
 
-    _width = 0  # of what stands there
+    def __init__(self, stream: TextIO) -> None:
+        from IPython.display import DisplayHandle  # each kernel of IPython has it
+
+        super().__init__(stream)
+        self._lines: list[str] = []  # notes, and tasks that are over
+        self._now: tuple[float, str] | None = None  # the share that is done of the task, and its line
+        self._handle, self._is_shown = DisplayHandle(), False
 
     def advance(self, done: float, text: str | None = "") -> None:
         now = time.monotonic()
         self._text = self._text if text is None else text
-        cells = int(_BAR * done / max(1, self._total))
-        bar = "━" * cells + " " * (_BAR - cells)
-        parts = [f"{self._title} {bar} {_count(done)}/{self._total}", f"{duration(self._left(done, now))} left"]
-        self._last = f"{self._title} {_count(done)}/{self._total}" + (f"{_GAP}{self._text}" if self._text else "")
+        count, left = f"{self._title} {_count(done)}/{self._total}", f"{duration(self._left(done, now))} left"
+        self._last = _GAP.join(part for part in (count, self._text) if part)
         if now - self._spoke >= _REWRITE_SECONDS:
-            self._write(_GAP.join([*parts, self._text] if self._text else parts), end="")
+            self._now = done / max(1, self._total), _GAP.join(part for part in (count, left, self._text) if part)
+            self._show()
             self._spoke = now
 
     def _say(self, text: str) -> None:
-        self._write(text, end="\n")
-        self._width = 0
+        self._now = None
+        self._lines.append(text)
+        self._show()
 
-    def _write(self, text: str, end: str) -> None:
-        print(f"\r{text:<{self._width}}", end=end, file=self._stream, flush=True)
-        self._width = len(text)
+    def _show(self) -> None:
+        (self._handle.update if self._is_shown else self._handle.display)(self)
+        self._is_shown = True
+
+    def __repr__(self) -> str:
+        return "\n".join([*self._lines, *([] if self._now is None else [self._now[1]])])
+
+    def _repr_html_(self) -> str:
+        style = "margin:0;padding:0;border:0;background:none;white-space:pre-wrap;font-size:.9em"
+        above = f'<pre style="{style}">{html.escape(chr(10).join(self._lines))}</pre>' if self._lines else ""
+        if self._now is None:
+            return above
+        bar = f'<progress max="1" value="{self._now[0]:.4f}" style="width:12em;margin-right:1em"></progress>'
+        return f'{above}<div>{bar}<code style="background:none">{html.escape(self._now[1])}</code></div>'
 
 
 class _Bar(Progress):
@@ -189,12 +207,12 @@ def show_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progr
     if quiet:
         return Progress()
     if is_notebook(stream):
-        return _Rewritten(stream)
+        return _Notebook(stream)
     return _Bar(stream) if stream.isatty() else _Lines(stream)
 
 
 def is_notebook(stream: TextIO) -> bool:
-    """Whether a stream is shown in a notebook, which takes a carriage return but no other movement."""
+    """Whether a stream is that of a notebook's kernel."""
     return type(stream).__module__.startswith("ipykernel.")
 
 

@@ -204,14 +204,19 @@ class Recommendations(Sequence[Recommendation]):
             return "no links to recommend"
         more = len(self) - _SHOWN
         names, rows = self._shown()
-        right = [place for place, name in enumerate(names) if name in ("score", "rank", "probability")]
-        lines = [text_table(names, rows, right=right), *([f"… and {more:,} more rows"] if more > 0 else [])]
+        lines = [text_table(names, rows, right=_numbers(names)), *([f"… and {more:,} more rows"] if more > 0 else [])]
         return "\n".join(line for line in [*lines, self.how_sure()] if line)
 
     def _repr_html_(self) -> str:
         below = self.how_sure()
-        table = html_table(*self._shown(), more=len(self) - _SHOWN)
+        names, rows = self._shown()
+        table = html_table(names, rows, more=len(self) - _SHOWN, right=_numbers(names))
         return table + (f"<p>{html.escape(below)}</p>" if below else "")
+
+
+def _numbers(names: Sequence[str]) -> list[int]:
+    """Places of the columns of numbers."""
+    return [place for place, name in enumerate(names) if name in ("score", "rank", "probability")]
 
 
 def _cell(name: str, value: Any) -> str:
@@ -264,7 +269,8 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         head, alone = self._head()
-        table = html_table(self._columns(), self._rows(), title=head, more=len(self.contributions) - _SHOWN)
+        columns, more = self._columns(), len(self.contributions) - _SHOWN
+        table = html_table(columns, self._rows(), title=head, more=more, right=(len(columns) - 1,))
         return f"{table}<p>{html.escape(alone)}</p>"
 
     def _head(self) -> tuple[str, str]:

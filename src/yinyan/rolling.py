@@ -8,6 +8,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 from yinyan.auditing import audit
+from yinyan.charts import checked_metric, curve_chart
 from yinyan.datasets.dataset import Dataset
 from yinyan.errors import InputError
 from yinyan.evaluation import mean_and_spread, overrides_of
@@ -220,6 +221,41 @@ class RollingEvaluation:
         ]
         return data_frame({name: [row[name] for row in rows] for name in rows[0]})
 
+    def plot(self, metric: str = "mrr", *, axes: Any = None) -> Any:
+        """Draw a line for each method over the windows.
+
+        Parameters
+        ----------
+        metric
+            'mrr', 'recall@10' or 'hits@10'.
+        axes
+            Axes of matplotlib to draw on; those of a new figure unless given.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Raises
+        ------
+        InputError
+            If there is no such metric.
+        MissingExtraError
+            If matplotlib is not installed (extra `plots`).
+
+        Examples
+        --------
+        >>> from yinyan import Graph, LinkPredictor, evaluate_rolling
+        >>> dated = Graph.from_arrays(graph.edges, times=range(graph.num_edges))
+        >>> found = evaluate_rolling(dated, window=20, windows=2, peers=["aa"], model=LinkPredictor(epochs=1))
+        >>> len(found.plot().get_xticks())
+        2
+        """
+        name = checked_metric(metric, _METRICS)
+        values = {who: self.values(who, name) for who in self.methods}
+        places = [moment_in_words(window.start) for window in self.windows]
+        return curve_chart(values, places, ours=_OURS, title=self._head(), label=name, axes=axes)
+
     def __str__(self) -> str:
         counts, summary = self._by_window(), self._by_method()
         lines = [
@@ -236,7 +272,9 @@ class RollingEvaluation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return html_table(*self._by_window(), title=self._head()) + html_table(*self._by_method())
+        counts, summary = self._by_window(), self._by_method()
+        above = html_table(*counts, title=self._head(), right=range(1, len(counts[0])))
+        return above + html_table(*summary, right=range(1, len(summary[0])))
 
     def _head(self) -> str:
         period = f"of one {self.period}" if isinstance(self.period, str) else f"of length {self.period:g}"

@@ -72,10 +72,27 @@ def _columns(text: str) -> int:
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def html_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", more: int = 0) -> str:
-    """A table for notebooks: every cell escaped, a title above, and how many `more` rows are not shown below."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+def html_table(
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    more: int = 0,
+    right: Sequence[int] | None = None,
+) -> str:
+    """A table for notebooks: every cell escaped, a title above, and how many `more` rows are not shown below.
+
+    Columns at `right` hold numbers and are aligned there, others on the left. Without `right` a notebook decides.
+    """
+
+    def line(tag: str, row: Sequence[str]) -> str:
+        cells = []
+        for place, cell in enumerate(row):
+            way = "" if right is None else f' style="text-align:{"right" if place in right else "left"}"'
+            cells.append(f"<{tag}{way}>{html.escape(cell)}</{tag}>")
+        return "".join(cells)
+
+    head, body = line("th", header), "".join(f"<tr>{line('td', row)}</tr>" for row in rows)
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     rest = f"<p>… and {more:,} more rows</p>" if more > 0 else ""
     return (f"<p><strong>{html.escape(title)}</strong></p>" if title else "") + table + rest

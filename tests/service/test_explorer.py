@@ -54,6 +54,7 @@ CASES = (
     "another origin",
 )
 OF_A_REPORT = ("report, light", "report, dark", "report, phone", "report, printed")
+OF_A_DRAWING = ("drawing, light", "drawing, dark", "drawing, phone", "drawing, in a notebook")
 
 
 def missing(what: str) -> None:
@@ -106,7 +107,7 @@ class TestShipped:
         assert sum(len(gzip.compress(data)) for data in files.values()) < 100_000
 
     def test_asks_no_other_host(self) -> None:
-        for name, data in {**shipped(STATIC), **shipped(PACKAGE / "reporting")}.items():
+        for name, data in {**shipped(STATIC), **shipped(PACKAGE / "reporting"), **shipped(PACKAGE / "drawing")}.items():
             if name.endswith((".txt", ".svg", ".py", ".pyc")):
                 continue
             hosts = set(re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"'`]*", data.decode()))
@@ -125,8 +126,8 @@ class TestShipped:
     def test_is_what_its_source_gives(self, node: str, tmp_path: Path) -> None:
         run_node(node, "build.mjs", "--out", tmp_path)
         assert shipped(tmp_path / "service" / "static") == shipped(STATIC), "run `make web`"
-        template = (PACKAGE / "reporting" / "template.html").read_bytes()
-        assert (tmp_path / "reporting" / "template.html").read_bytes() == template, "run `make web`"
+        for name in ("reporting/template.html", "drawing/template.html"):
+            assert (tmp_path / name).read_bytes() == (PACKAGE / name).read_bytes(), "run `make web`"
 
 
 def test_source_has_sound_types(node: str) -> None:
@@ -202,3 +203,26 @@ def test_a_report_in_a_browser(case: str, of_a_report: dict[str, Any]) -> None:
 
 def test_every_case_of_a_report_is_named(of_a_report: dict[str, Any]) -> None:
     assert tuple(of_a_report) == OF_A_REPORT
+
+
+@pytest.fixture(scope="module")
+def of_a_drawing(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The drawing of a node as a page, and as a notebook shows it."""
+    folder = tmp_path_factory.mktemp("drawing")
+    model = yinyan.LinkPredictor(seed=0, device="cpu", **SIZES, training={"epochs": 3}).fit(small_graph())
+    shown = model.explore("c3", k=6)
+    shown.save(folder / "drawing.html")
+    (folder / "frame.html").write_text(f"<!doctype html><title>notebook</title>{shown._repr_html_()}", encoding="utf-8")
+    found: dict[str, Any] = {}
+    for name in ("drawing.html", "frame.html"):
+        found |= json.loads(run_node(node, "tests/e2e/run.mjs", (folder / name).as_uri(), browser, seconds=300))
+    return found
+
+
+@pytest.mark.parametrize("case", OF_A_DRAWING)
+def test_a_drawing_in_a_browser(case: str, of_a_drawing: dict[str, Any]) -> None:
+    assert "failed" not in of_a_drawing[case], of_a_drawing[case]["failed"]
+
+
+def test_every_case_of_a_drawing_is_named(of_a_drawing: dict[str, Any]) -> None:
+    assert tuple(of_a_drawing) == OF_A_DRAWING

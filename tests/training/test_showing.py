@@ -47,7 +47,7 @@ def test_verbose_prints_the_lines_of_the_command_line(monkeypatch: pytest.Monkey
     assert shown(monkeypatch, io.StringIO(), verbose=False) == ""
 
 
-@pytest.mark.parametrize("stream", [Notebook, Terminal, io.StringIO])
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
 def test_a_long_run_is_never_silent(stream: type[io.StringIO], monkeypatch: pytest.MonkeyPatch) -> None:
     """A fit of 399 s in a script whose output went to a file printed nothing."""
     text = shown(monkeypatch, stream())
@@ -107,29 +107,52 @@ def test_anything_else_is_refused() -> None:
 
 
 class TestNotebook:
-    def test_one_line_is_written_over_within_an_epoch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.fixture
+    def states(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str]]:
+        """What a cell showed, one state after the other: how it came there, its text and its HTML."""
+        display = pytest.importorskip("IPython.display")
+        states: list[tuple[str, str, str]] = []
+
+        class Handle:
+            def display(self, shown: Any) -> None:
+                states.append(("display", repr(shown), shown._repr_html_()))
+
+            def update(self, shown: Any) -> None:
+                states.append(("update", repr(shown), shown._repr_html_()))
+
+        monkeypatch.setattr(display, "DisplayHandle", Handle)
+        return states
+
+    def test_one_block_is_shown_anew_within_an_epoch(
+        self, monkeypatch: pytest.MonkeyPatch, states: list[tuple[str, str, str]]
+    ) -> None:
         now = [0.0]
         monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
         stream = Notebook()
         bar = progress.show_progress(stream=stream)
-        bar.note("model      a model")
+        bar.note("model      <a model>")
         bar.start("epoch", 10)
         for done, text in ((0.5, None), (1, "loss 1.000"), (1.5, None)):
             now[0] += 10
             bar.advance(done, text)
         bar.finish()
-        written = stream.getvalue()
-        assert written.startswith("\rmodel      a model\n")
-        rewritten = [line.rstrip() for line in written.partition("\n")[2].split("\r")[1:]]
-        assert rewritten == [
-            "epoch              0/10   3 min 10 s left",
-            "epoch ━            1/10   3 min left   loss 1.000",
-            "epoch ━            1/10   2 min 50 s left   loss 1.000",
+        assert stream.getvalue() == "" and [way for way, _, _ in states] == ["display", *["update"] * 4]
+        assert [text.split("\n")[-1] for _, text, _ in states] == [
+            "model      <a model>",
+            "epoch 0/10   3 min 10 s left",
+            "epoch 1/10   3 min left   loss 1.000",
+            "epoch 1/10   2 min 50 s left   loss 1.000",
             "epoch 1/10   loss 1.000   took 30 s",
         ]
-        assert written.endswith("\n") and written.count("\n") == 2
-        shorter = written.split("\r")
-        assert all(len(b.rstrip("\n")) >= len(a.rstrip()) for a, b in zip(shorter[2:], shorter[3:], strict=False))
+        assert 'value="0.1500"' in states[3][2] and "&lt;a model&gt;" in states[3][2]
+        assert "<progress" not in states[4][2] and "took 30 s" in states[4][2]
+
+    def test_a_long_run_is_shown(self, monkeypatch: pytest.MonkeyPatch, states: list[tuple[str, str, str]]) -> None:
+        assert shown(monkeypatch, Notebook()) == ""
+        last = states[-1][1].splitlines()
+        assert [line.split()[0] for line in last] == ["model", "training", "memory", "time", "epoch"]
+        states.clear()
+        assert shown(monkeypatch, Notebook(), forecast=9.9) == "" and states == []
 
 
 class TestCtrlC:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from yinyan.text import counted
+from yinyan.text import counted, html_table
 
 __all__ = ["Audit", "Finding", "Log", "Severity", "Tally"]
 
@@ -85,11 +85,18 @@ class Audit:
         """The findings that blur the scores."""
         return tuple(finding for finding in self.findings if finding.severity == "warning")
 
+    def _head(self) -> str:
+        leaks = len(self.leaks)
+        return f"{counted(leaks, 'leak') if leaks else 'no leaks'}, {counted(len(self.warnings), 'warning')}"
+
+    def _repr_html_(self) -> str:
+        rows = [[f.severity, f.kind, f.words] for f in self._sorted()]
+        rows += [["checked", "", words] for words in self.checked]
+        return html_table(["", "kind", "finding"], rows, title=self._head(), right=())
+
     def __str__(self) -> str:
-        leaks, warnings = len(self.leaks), len(self.warnings)
-        head = f"{counted(leaks, 'leak') if leaks else 'no leaks'}, {counted(warnings, 'warning')}"
         lines = [f"{'LEAK' if f in self.leaks else 'warning'} {f.kind}: {f.words}" for f in self._sorted()]
-        return "\n".join([head, *lines, "checked:", *(f"- {words}" for words in self.checked)])
+        return "\n".join([self._head(), *lines, "checked:", *(f"- {words}" for words in self.checked)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 import os
 from collections.abc import Mapping
 from importlib.resources import files
@@ -12,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from yinyan.drawing.page import filled
 from yinyan.evaluation import Evaluation
 from yinyan.files import write_text
 from yinyan.peers.registry import METHODS
@@ -65,15 +64,8 @@ def evaluation_report(path: str | os.PathLike[str], evaluation: Evaluation, *, t
 
 def write_report(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
     """Write the page whole or not at all; the same content gives the same bytes."""
-    # in ASCII and without "<" no text can end the element that holds it
-    data = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    title = html.escape("".join(letter if letter.isprintable() else " " for letter in content["name"]))
     template = (files("yinyan.reporting") / "template.html").read_text(encoding="utf-8")
-    head, title_mark, rest = template.partition("{{title}}")
-    middle, data_mark, end = rest.partition("{{data}}")
-    if not title_mark or not data_mark:
-        raise ValueError("the template of the report has no place for title and data: run `make web`")
-    write_text(path, head + title + middle + data + end)
+    write_text(path, filled(template, content["name"], content))
 
 
 def _links_and_map(model: LinkPredictor) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from yinyan.graph.ids import Id
+from yinyan.graph.surroundings import edges_among, surroundings
 from yinyan.live.live_state import LiveState, Served
 from yinyan.live.names import IdKind
 from yinyan.reporting.content import context_edges, map_of, own_embeddings
 from yinyan.reporting.embedding_map import EmbeddingMap
 
 __all__ = ["Maps", "found_nodes", "neighbourhood", "node_page"]
-
-_HUB = 2_000  # links of a node that are looked at for a drawing
 
 
 def _card(state: LiveState, row: int, node: Id) -> dict[str, Any]:
@@ -55,27 +54,12 @@ def node_page(state: LiveState, text: str, kind: IdKind, limit: int, offset: int
 def neighbourhood(state: LiveState, text: str, kind: IdKind, limit: int) -> dict[str, Any]:
     """A node, its neighbours and, while there is room, theirs; and the links among them all."""
     structure = state.structure
-    start = structure.names.parsed(text, kind)
-    hops = {start: 0}
-    for hop in (1, 2):
-        around = [structure.neighbours(row)[:_HUB] for row, at in hops.items() if at == hop - 1]
-        fresh = np.unique(np.concatenate(around)) if around else np.empty(0, dtype=np.int64)
-        fresh = fresh[[row not in hops for row in fresh.tolist()]] if fresh.size else fresh
-        room = limit - len(hops)
-        if fresh.size > room:  # those with most links tell most
-            order = np.argsort([-structure.degree(row) for row in fresh.tolist()], kind="stable")
-            fresh = np.sort(fresh[order[:room]])
-        hops |= dict.fromkeys(fresh.tolist(), hop)
-    rows = np.array(list(hops), dtype=np.int64)
-    nodes = [{**card, "hop": hop} for card, hop in zip(_cards(state, rows), hops.values(), strict=True)]
-    ids = {row: node["id"] for row, node in zip(hops, nodes, strict=True)}
-    within = np.sort(rows)
-    links = []
-    for row in rows.tolist():
-        for other in np.intersect1d(structure.out.of(row), within).tolist():
-            if structure.graph.directed or row < other:
-                links.append([ids[row], ids[other]])
-    return {"nodes": nodes, "links": links, "version": state.version}
+    near = surroundings(structure.names.parsed(text, kind), limit, structure.neighbours, structure.degree)
+    rows = near[:, 0]
+    nodes = [{**card, "hop": hop} for card, hop in zip(_cards(state, rows), near[:, 1].tolist(), strict=True)]
+    ids = {row: node["id"] for row, node in zip(rows.tolist(), nodes, strict=True)}
+    among = edges_among(rows, structure.out.of, directed=structure.graph.directed)
+    return {"nodes": nodes, "links": [[ids[a], ids[b]] for a, b in among], "version": state.version}
 
 
 class Maps:
