@@ -248,6 +248,7 @@ OTHER_VALUES: list[tuple[str, str, Any]] = [
     ("decoder", "dropout", 0.0),
     ("training", "epochs", 2),
     ("training", "batch_size", 40),
+    ("training", "optimizer", "adagrad"),
     ("training", "learning_rate", 0.02),
     ("training", "weight_decay", 0.1),
     ("training", "schedule", "constant"),

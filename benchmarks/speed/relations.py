@@ -28,7 +28,7 @@ from yinyan.splits.typed_split import typed_holdout
 from yinyan.training.loop import TrainingState, build_optimizer, one_step
 from yinyan.training.typed_course import TypedCourse
 from yinyan.training.typed_data import typed_data
-from yinyan.training.typed_fit import suggest_typed
+from yinyan.training.typed_defaults import suggest_typed
 
 REPEATS = 12
 

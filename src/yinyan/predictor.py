@@ -350,7 +350,8 @@ class LinkPredictor:
     ) -> LinkPredictor:
         """Learn from a graph with relations."""
         from yinyan.training.showing import watched
-        from yinyan.training.typed_fit import fit_typed, suggest_typed
+        from yinyan.training.typed_defaults import suggest_typed
+        from yinyan.training.typed_fit import fit_typed
 
         if split is None:
             names = tuple(graph.relations)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -12,14 +11,13 @@ from numpy.typing import NDArray
 from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph.typed_graph import RelationName, TypedGraph
-from yinyan.metrics.filtered_ranking import FilteredRanking, filtered_ranking
-from yinyan.model.decoder import Decoder
+from yinyan.metrics.filtered_ranking import FilteredRanking
 from yinyan.model.typed_fitted import TypedFitted
 from yinyan.peers.contract import Task
 from yinyan.peers.registry import METHODS, method
 from yinyan.predictor import LinkPredictor
 from yinyan.randomness import named_seed
-from yinyan.retrieval.scorer import Scorer
+from yinyan.retrieval.relation_ranking import numbered, relation_ranking
 from yinyan.splits import Split
 from yinyan.splits.typed_split import TypedSplit, given_typed_split, predicted_relations, typed_split
 from yinyan.training.hooks import Hooks
@@ -102,63 +100,11 @@ def evaluate_relations(
     return RelationFigures(metrics, relations, beside, fitted, split)
 
 
-def relation_ranking(
-    fitted: TypedFitted, triples: Rows, known: Rows, *, ks: Sequence[int] = (1, 3, 10)
-) -> FilteredRanking:
-    """Filtered ranking of (t, 3) triples of rows and numbers of predicted relations, by the model's decoder.
-
-    Candidates are all nodes of the right type. `known` are left out; of relations without direction either way round.
-    """
-    graph, y = fitted.graph, fitted.embeddings
-    found = [graph.relations[name] for name in fitted.predicted]
-    heads_of, tails_of = (
-        [graph.offsets[kind] + np.arange(len(graph.nodes[kind].ids)) for kind in kinds]
-        for kinds in ([r.source for r in found], [r.target for r in found])
-    )
-    both = np.array([r.is_within and not r.directed for r in found])
-    mirrored = known[both[known[:, 2]]][:, [1, 0, 2]]
-    scorers: dict[tuple[int, bool], Scorer] = {}
-
-    def scores(rows: Rows, relation: int, *, backwards: bool) -> NDArray[np.float32]:
-        key = relation, backwards
-        if key not in scorers:
-            decoder = fitted.relations[fitted.predicted[relation]].model.decoder
-            scorers[key] = Scorer(_turned(decoder) if backwards else decoder)
-        candidates = (heads_of if backwards else tails_of)[relation]
-        return np.stack([scorers[key].scores(y, y[int(row)], candidates) for row in rows])
-
-    return filtered_ranking(
-        lambda rows, relation: scores(rows, relation, backwards=False),
-        lambda rows, relation: scores(rows, relation, backwards=True),
-        triples,
-        known=np.concatenate([known, mirrored]),
-        heads_of=heads_of,
-        tails_of=tails_of,
-        ks=ks,
-    )
-
-
-def _turned(decoder: Decoder) -> Decoder:
-    """The decoder whose score of (i, j) is that of (j, i)."""
-    if decoder.source_map is None:
-        return decoder
-    made = copy.copy(decoder)
-    made._parameters = {**decoder._parameters, "source_map": decoder.target_map, "target_map": decoder.source_map}
-    return made
-
-
 def _ranked(data: TypedGraph | KnowledgeGraph, fitted: TypedFitted, split: TypedSplit, seed: int) -> FilteredRanking:
     """Test triples among all nodes: all of a knowledge graph, some of another graph."""
     if isinstance(data, KnowledgeGraph):
-        number = {name: n for n, name in enumerate(fitted.predicted)}
-        numbers = np.array([number.get(name, -1) for name in data.graph.relations])
-
-        def numbered(part: Rows) -> Rows:
-            own = numbers[part[:, 2]]
-            kept: Rows = np.column_stack([part[:, :2], own])[own >= 0]
-            return kept
-
-        return relation_ranking(fitted, numbered(data.test), numbered(data.known))
+        test, known = (numbered(part, data.graph, fitted.predicted) for part in (data.test, data.known))
+        return relation_ranking(fitted, test, known)
     parts = list(split.parts.items())
     known = np.concatenate([_triples(split, name, part.graph.edges, n) for n, (name, part) in enumerate(parts)])
     test = np.concatenate([_triples(split, name, part.test_targets, n) for n, (name, part) in enumerate(parts)])

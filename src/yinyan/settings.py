@@ -79,7 +79,8 @@ class EncoderSettings(_Checked):
     embedding_start: Literal["random", "spectral"] = _option(
         "random", "start of learned embeddings: random directions, or the leading eigenvectors of the graph"
     )
-    num_layers: int = _option(1, "number of layers of the base model f", low=1)  # a linear f overfits least
+    # a linear f overfits least
+    num_layers: int = _option(1, "number of layers of the base model f; 0: learned embeddings as they are", low=0)
     base_norm: bool = _option(False, "batch normalisation of the hidden layers of f")  # a linear f has none
     # the steps do this already
     sign_hops: int = _option(0, "number of neighbourhood powers as inputs of f (SIGN features)", low=0)
@@ -158,8 +159,9 @@ class DecoderSettings(_Checked):
     'dot'
     """
 
-    # dot suits plain MIPS; multi-dot scores all pairs at the cost of dot, with signs and interactions
-    kind: Literal["hadamard", "dot", "multi-dot", "distance"] = _option(
+    # dot suits plain MIPS; multi-dot scores all pairs at the cost of dot, with signs and interactions; complex is for
+    # graphs with many relations
+    kind: Literal["hadamard", "dot", "multi-dot", "distance", "complex"] = _option(
         "hadamard", "decoder: the function of two embeddings that scores a pair"
     )
     depth: int = _option(2, "number of layers of the Hadamard MLP", low=1)  # one hidden layer: enough for small graphs
@@ -195,8 +197,14 @@ class TrainingSettings(_Checked):
 
     epochs: int = _option(150, "maximum number of passes over the training edges", low=1)  # the schedule ends with them
     batch_size: int = _option(0, "target edges per step; 0 for all", low=0)  # small batches mask few edges
-    learning_rate: float = _option(0.004, "learning rate of Adam", above=0)  # with clipping and a cosine schedule
+    # rows of rare nodes move as far as those of hubs with the second
+    optimizer: Literal["adam", "adagrad"] = _option("adam", "optimiser: Adam, or Adagrad")
+    learning_rate: float = _option(0.004, "learning rate of the optimiser", above=0)  # with clipping, cosine schedule
     weight_decay: float = _option(0.5, "decoupled weight decay of Adam", low=0)  # times the rate: .2 % per step
+    # weight decay knows no difference between rare nodes and hubs
+    n3: float = _option(
+        0.0, "weight of the N3 penalty (third powers) of embeddings and relations, of the complex decoder", low=0
+    )
     schedule: Literal["constant", "cosine", "linear"] = _option("cosine", "schedule of the learning rate")  # ends calm
     warmup: float = _option(0.05, "share of the steps with a rising learning rate", low=0, high=1)  # deep decoders
     clip_norm: float = _option(1.0, "maximum gradient norm; 0 for no clipping", low=0)  # rare spikes, no bias else

@@ -178,7 +178,8 @@ def test_recent_messages_win_where_the_world_changes() -> None:
 class TestSketches:
     """With a half-life, links count in the sketches as much as their age says."""
 
-    messages = message_graph(dated(), np.arange(dated().num_edges), CPU).recent(200.0)
+    aged = message_graph(dated(), np.arange(dated().num_edges), CPU)
+    messages = aged.weighed(decayed(aged.ages, 200.0))
 
     def matrix(self) -> Tensor:
         adjacency = torch.zeros(40, 40)

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from yinyan.training import adam
-from yinyan.training.adam import Adam, Group
+from yinyan.training.adam import Adagrad, Adam, Group
 
 
 def weights(seed: int = 0) -> list[nn.Parameter]:
@@ -36,6 +36,23 @@ def test_updates_are_those_of_torch() -> None:
         optimizer.step(rate)
         for group, pace in zip(reference.param_groups, (1.0, 10.0), strict=True):
             group["lr"] = rate * pace
+        reference.step()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other)
+
+
+def test_adagrad_is_that_of_torch_and_goes_on_from_its_state() -> None:
+    ours, theirs = weights(), weights()
+    optimizer = Adagrad([Group(ours, 0.0)])
+    reference = torch.optim.Adagrad(theirs, lr=0.1)
+    for step in range(4):
+        if step == 2:
+            state = {name: value.clone() for name, value in optimizer.state().items()}
+            optimizer = Adagrad([Group(ours, 0.0)])
+            optimizer.restore(state)
+        with_gradients(ours, step)
+        with_gradients(theirs, step)
+        optimizer.step(0.1)
         reference.step()
     for mine, other in zip(ours, theirs, strict=True):
         torch.testing.assert_close(mine, other)

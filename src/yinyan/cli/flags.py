@@ -104,7 +104,12 @@ MaxShardBytes = Annotated[
 ]
 
 _TABLE_PANEL = "Tables"
-_REPEATED = ("feature_columns", "attributes", "na_values")  # options of tables that take several values
+_REPEATED = (
+    "edge_features",
+    "feature_columns",
+    "attributes",
+    "na_values",
+)  # options of tables that take several values
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ def refuse_unsupported(settings: Settings) -> None:
         (encoder.num_negatives > 0 and not encoder.expected_negatives, "encoder.expected_negatives=true"),
         (encoder.margin is not None, "encoder.margin=none"),
         (encoder.half_life is not None, "encoder.half_life=none"),
+        (training.n3 > 0, "training.n3=0"),
         (training.message_times == "past", "training.message_times=all"),
         (encoder.base_norm and encoder.num_layers > 1, "encoder.base_norm=false"),
         (encoder.step_size == "safe", "a number as encoder.step_size, such as 0.3"),

@@ -48,6 +48,7 @@ def _check_values(graph: Graph) -> None:
             raise InputError("'weights' needs to be finite and positive")
     if graph.times is not None and graph.times.dtype not in (np.int64, np.float64):
         raise InputError(f"'times' needs to be int64 or float64 (got {graph.times.dtype})")
+    _check_edge_features(graph)
     if graph.features is None:
         return
     if isinstance(graph.features, np.ndarray) and graph.features.dtype != np.float32:
@@ -55,6 +56,19 @@ def _check_values(graph: Graph) -> None:
     refuse_not_finite(graph.features)
     if graph.features.shape[0] != graph.num_nodes:
         raise InputError(f"'features' needs one row per node: {graph.num_nodes:,} (got {graph.features.shape[0]:,})")
+
+
+def _check_edge_features(graph: Graph) -> None:
+    values = graph.edge_features
+    if values is None:
+        return
+    if values.dtype != np.float32 or values.ndim != 2 or len(values) != graph.num_edges or not values.shape[1]:
+        raise InputError(
+            f"'edge_features' needs to be float32 of shape ({graph.num_edges:,}, c) with c of at least 1 (got "
+            f"{values.dtype}, shape {values.shape})"
+        )
+    if not np.isfinite(values).all():
+        raise InputError("'edge_features' needs to be finite")
 
 
 def _check_sides(graph: Graph) -> None:

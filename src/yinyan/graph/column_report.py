@@ -23,7 +23,7 @@ class ColumnUse(NamedTuple):
 
     table: str  # the name of the file, or 'the edge table' and 'the node table'
     column: str  # its name
-    role: str  # 'source', 'target', 'weight', 'time', 'node id', 'label', 'feature' or 'dropped'
+    role: str  # 'source', 'target', 'weight', 'time', 'edge feature', 'node id', 'label', 'feature' or 'dropped'
     kind: str = ""  # of a feature: 'numeric', 'boolean', 'date', 'categorical', 'vector', 'multi-hot' or 'hashed'
     size: int = 0  # columns of the feature matrix
     note: str = ""  # whether it was guessed, why it was dropped, how missing values were filled

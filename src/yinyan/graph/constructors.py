@@ -22,6 +22,7 @@ def from_table(
     *,
     weight: str | int | Literal[False] | None = None,
     time: str | int | Literal[False] | None = None,
+    edge_features: Sequence[str | int] | None = None,
     nodes: Any = None,
     node_id: str | int | None = None,
     feature_columns: Sequence[str | int] | None = None,
@@ -52,6 +53,9 @@ def from_table(
         Columns of source and target ids.
     weight, time
         Columns of edge weights and edge times; False reads none.
+    edge_features
+        Columns of the edge table, numbers or categories, from which a fit learns how much each edge weighs in
+        messages. None unless given. Those of merged edges are averaged.
     nodes
         The table of nodes: ids and feature columns.
     node_id
@@ -110,6 +114,7 @@ def from_table(
         target=target,
         weight=weight,
         time=time,
+        edge_features=edge_features,
         nodes=nodes,
         node_id=node_id,
         feature_columns=feature_columns,
@@ -261,6 +266,7 @@ def from_arrays(
     features: Any = None,
     weights: Any = None,
     times: Any = None,
+    edge_features: Any = None,
     directed: bool = False,
     sides: Any = None,
     attributes: Any = None,
@@ -280,6 +286,8 @@ def from_arrays(
         (num_nodes, c) node features, a dense or sparse matrix.
     weights, times
         A positive weight and a time for each edge.
+    edge_features
+        (m, c) numbers for each edge, from which a fit learns how much it weighs in messages.
     directed
         Whether edges have a direction.
     sides

@@ -36,6 +36,7 @@ class MergedEdges(NamedTuple):
     weights: npt.NDArray[np.float32] | None
     times: Times | None
     notes: tuple[str, ...]
+    features: npt.NDArray[np.float32] | None = None  # (edges, c) means of those that were merged
 
 
 def merge_edges(
@@ -45,9 +46,11 @@ def merge_edges(
     *,
     weights: npt.NDArray[np.float64] | None = None,
     times: Times | None = None,
+    features: npt.NDArray[np.float32] | None = None,
     directed: bool = False,
 ) -> MergedEdges:
-    """Drop self loops and edges of weight zero; merge repeated edges (weights added, earliest time kept)."""
+    """Drop self loops and edges of weight zero; merge repeated edges: weights added, earliest time kept, features
+    averaged."""
     notes = []
     dropped = source == target
     if dropped.any():
@@ -60,19 +63,34 @@ def merge_edges(
         source, target = source[kept], target[kept]
         weights = None if weights is None else weights[kept]
         times = None if times is None else times[kept]
+        features = None if features is None else features[kept]
     del dropped
     keys = (source if directed else np.minimum(source, target)) * num_nodes
     keys += target if directed else np.maximum(source, target)
+    if features is not None:
+        features = _merged_rows(keys, features)
     keys, weights, times, merged = merge_keys(keys, weights, times)
     if merged:
         how = [] if directed else ["a pair counts once whichever way it is written"]
         how += ["weights added"] if weights is not None else []
         how += ["the earliest time kept"] if times is not None else []
+        how += ["features averaged"] if features is not None else []
         notes.append(f"merged {counted(merged, 'repeated edge')}{' (' + ', '.join(how) + ')' if how else ''}")
     pairs = np.empty((len(keys), 2), dtype=np.int64)
     if len(keys):
         np.divmod(keys, num_nodes, out=(pairs[:, 0], pairs[:, 1]))
-    return MergedEdges(pairs, single_precision(weights), times, tuple(notes))
+    return MergedEdges(pairs, single_precision(weights), times, tuple(notes), features)
+
+
+def _merged_rows(keys: Rows, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The mean of the rows of each key, in the order of keys."""
+    if not len(keys):
+        return rows
+    order = np.argsort(keys, kind="stable")
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+    counts = np.diff(starts, append=len(keys))[:, None]
+    means: npt.NDArray[np.float32] = (np.add.reduceat(rows[order], starts, axis=0) / counts).astype(np.float32)
+    return means
 
 
 def checked_weights(values: Any, name_of: Callable[[int], str], what: str = "weight") -> npt.NDArray[np.float64]:

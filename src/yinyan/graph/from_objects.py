@@ -30,6 +30,7 @@ def graph_from_arrays(
     features: Any = None,
     weights: Any = None,
     times: Any = None,
+    edge_features: Any = None,
     directed: bool = False,
     sides: Any = None,
     attributes: Any = None,
@@ -44,7 +45,13 @@ def graph_from_arrays(
     if attributes is None and label is not None and label is not False:
         raise InputError("'label' names a column of 'attributes': pass a table of these as well")
     beside = None if attributes is None else _table_attributes(attributes, label, len(known))
-    return _build(rows, known, features, weights, times, directed=directed, sides=sides, attributes=beside)
+    return _build(
+        *(rows, known, features, weights, times),
+        directed=directed,
+        sides=sides,
+        attributes=beside,
+        edge_features=edge_features,
+    )
 
 
 def graph_from_networkx(
@@ -147,6 +154,7 @@ def _build(
     sides: Any = None,
     notes: Sequence[str] = (),
     attributes: Attributes | None = None,
+    edge_features: Any = None,
 ) -> Graph:
     """Check everything, bring side 0 to the front and merge the edges."""
     said = list(notes)
@@ -154,6 +162,7 @@ def _build(
         weights = checked_weights(_one_each(weights, len(rows), "weights"), row_name, "weight")
     if times is not None:
         times = checked_times(_one_each(times, len(rows), "times"), row_name, "time")
+    described = None if edge_features is None else _edge_matrix(edge_features, len(rows))
     matrix = None if features is None else features_from_matrix(features, len(ids))
     if sides is not None:
         sides = _checked_sides(as_numpy(sides), len(ids), directed)
@@ -165,11 +174,23 @@ def _build(
             attributes = None if attributes is None else attributes.take(order)
             said.append("nodes were put in order: side 0, then side 1")
         _refuse_within_side(rows, sides, ids)
-    merged = merge_edges(rows[:, 0], rows[:, 1], len(ids), weights=weights, times=times, directed=directed)
+    merged = merge_edges(
+        *(rows[:, 0], rows[:, 1], len(ids)), weights=weights, times=times, features=described, directed=directed
+    )
     return Graph(
         ids, merged.edges, merged.weights, merged.times, matrix, sides, directed,
-        notes=(*said, *merged.notes), attributes=attributes,
+        notes=(*said, *merged.notes), attributes=attributes, edge_features=merged.features,
     )  # fmt: skip
+
+
+def _edge_matrix(given: Any, count: int) -> npt.NDArray[np.float32]:
+    """(count, c) features of edges."""
+    matrix = as_numpy(given)
+    if matrix.ndim != 2 or len(matrix) != count or matrix.dtype.kind not in "biuf":
+        raise InputError(
+            f"'edge_features' needs a row of numbers per edge: {count:,} (got {matrix.dtype}, shape {matrix.shape})"
+        )
+    return np.ascontiguousarray(matrix, dtype=np.float32)
 
 
 def _table_attributes(source: Any, label: str | int | Literal[False] | None, count: int) -> Attributes | None:

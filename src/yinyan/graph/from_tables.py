@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +16,13 @@ from yinyan.graph.column_report import ColumnReport, ColumnUse
 from yinyan.graph.column_types import na_texts, typed_column
 from yinyan.graph.columns import find_column, guess_column, guess_edge_columns, two_kinds
 from yinyan.graph.edge_lists import Rows, Times, checked_times, checked_weights, merge_edges, row_name
+from yinyan.graph.features import FeatureEncoder, fit_columns
 from yinyan.graph.graph import Graph
 from yinyan.graph.ids import Ids
 from yinyan.graph.node_tables import NodeTable, id_values, prefixed, read_nodes, refuse_missing_ids
 from yinyan.graph.table_options import TableOptions
 from yinyan.graph.tables import TableSource, open_table
-from yinyan.text import counted
+from yinyan.text import counted, listed
 
 __all__ = ["EdgeRows", "Roles", "choose_roles", "edge_values", "graph_from_table", "open_with", "read_edges"]
 
@@ -48,6 +50,8 @@ class EdgeRows(NamedTuple):
     times: Times | None
     notes: list[str]
     uses: tuple[ColumnUse, ...]
+    features: npt.NDArray[np.float32] | None = None  # (rows, c)
+    encoder: FeatureEncoder | None = None  # of the edge features
 
 
 def graph_from_table(edges: Any, options: TableOptions) -> Graph:
@@ -61,9 +65,13 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
         described = open_with(options.nodes, options, "the node table")
         table = read_nodes(described, read.ids, options, edges_label=opened.label)
     merged = merge_edges(
-        read.source, read.target, len(table.ids), weights=read.weights, times=read.times, directed=options.directed
+        *(read.source, read.target, len(table.ids)),
+        weights=read.weights,
+        times=read.times,
+        features=read.features,
+        directed=options.directed,
     )
-    notes, uses = read.notes, read.uses
+    notes, uses, encoder = read.notes, read.uses, read.encoder
     del read
     pa.default_memory_pool().release_unused()  # what reading took, of a large table more than the graph
     sides = None if num_first is None else (np.arange(len(table.ids)) >= num_first).astype(np.int8)
@@ -79,6 +87,8 @@ def graph_from_table(edges: Any, options: TableOptions) -> Graph:
         (*notes, *merged.notes, *table.notes),
         ColumnReport((*uses, *table.uses)),
         table.attributes,
+        merged.features,
+        encoder,
     )
 
 
@@ -118,8 +128,9 @@ def choose_roles(opened: TableSource, options: TableOptions) -> Roles:
 
 def read_edges(opened: TableSource, roles: Roles, options: TableOptions) -> EdgeRows:
     """The rows with both ends; the ids of both columns are numbered together."""
+    asked, roles = _asked_features(opened, roles, options)
     named = {"source": roles.source, "target": roles.target, "weight": roles.weight, "time": roles.time}
-    table = opened.read([name for name in named.values() if name is not None])
+    table = opened.read([name for name in (*named.values(), *asked) if name is not None])
     guessed = [f"{role} = {name!r}" for role, name in named.items() if role in roles.guessed and name is not None]
     notes = [f"columns: {', '.join(guessed)} (guessed)"] if guessed else []
     for end in (roles.source, roles.target):
@@ -149,7 +160,48 @@ def read_edges(opened: TableSource, roles: Roles, options: TableOptions) -> Edge
     if not options.bipartite:
         notes += _bipartite_remark(roles, source, target)
     used = {**named, "weight": None if weights is None else roles.weight, "time": None if times is None else roles.time}
-    return EdgeRows(ids, source, target, weights, times, notes, _uses(opened, roles, used))
+    features, encoder, more = _edge_features(table, asked, opened, na_values)
+    notes += [f"edge features: {note}" for note in encoder.notes] if encoder is not None else []
+    uses = tuple(more.get(use.column, use) for use in _uses(opened, roles, used))
+    return EdgeRows(ids, source, target, weights, times, notes, uses, features, encoder)
+
+
+def _asked_features(opened: TableSource, roles: Roles, options: TableOptions) -> tuple[list[str], Roles]:
+    """The columns of edge features, and the roles of the others: what was guessed gives way."""
+    names = list(opened.names)
+    asked = list(dict.fromkeys(find_column(names, name, "edge feature") for name in options.edge_features or ()))
+    for role in ("source", "target", "weight", "time"):
+        name = getattr(roles, role)
+        if name not in asked:
+            continue
+        if role in ("source", "target") or role not in roles.guessed:
+            raise InputError(
+                f"edge_features (--edge-feature): column {name!r} of {opened.label} is the {role} already: leave it "
+                f"out, or name another column as {role}"
+            )
+        roles = roles._replace(**{role: None})
+    return asked, roles
+
+
+def _edge_features(
+    table: pa.Table, asked: Sequence[str], opened: TableSource, na_values: Sequence[str]
+) -> tuple[npt.NDArray[np.float32] | None, FeatureEncoder | None, dict[str, ColumnUse]]:
+    """The columns as a dense matrix, what made it, and what each column became."""
+    if not asked:
+        return None, None, {}
+    encoder, uses = fit_columns(table, list(asked), na_values=na_values)
+    encoder = replace(encoder, sparse=False)
+    if not encoder.num_columns:
+        raise InputError(
+            f"edge_features (--edge-feature): no column of {listed(asked)} says anything: each needs numbers or "
+            "categories that differ between edges"
+        )
+    found = {use.column: use._replace(table=opened.label, role=_role(use)) for use in uses}
+    return cast("npt.NDArray[np.float32]", encoder.transform(table)), encoder, found
+
+
+def _role(use: ColumnUse) -> str:
+    return "edge feature" if use.role == "feature" else use.role
 
 
 def edge_values(

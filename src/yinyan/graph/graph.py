@@ -69,6 +69,8 @@ class Graph:
     notes: tuple[str, ...] = ()  # what was guessed, merged or dropped
     columns: ColumnReport = field(default_factory=ColumnReport)  # what each column of the tables became
     attributes: Attributes | None = None  # columns of the node table to show and to filter by, a label among them
+    edge_features: npt.NDArray[np.float32] | None = None  # (num_edges, c) from which weights in messages are learned
+    edge_encoder: FeatureEncoder | None = None  # turns the columns of an edge table into edge features
 
     def __post_init__(self) -> None:
         check_graph(self)
@@ -385,6 +387,7 @@ class Graph:
             edges=self.edges[rows],
             weights=None if self.weights is None else self.weights[rows],
             times=None if self.times is None else self.times[rows],
+            edge_features=None if self.edge_features is None else self.edge_features[rows],
         )
 
     def as_of(self, time: Moment) -> Graph:
@@ -483,6 +486,7 @@ class Graph:
         parts += [f"{counted(isolated, 'node')} without an edge"] if isolated else []
         parts += ["edge weights"] if self.weights is not None else []
         parts += ["edge times"] if self.times is not None else []
+        parts += [counted(self.edge_features.shape[1], "edge feature")] if self.edge_features is not None else []
         if isinstance(self.features, SparseFeatures):
             share = 100 * len(self.features.values) / max(1, self.features.num_rows * self.features.num_columns)
             parts.append(f"{self.features.num_columns:,} node features ({share:.2g} % nonzero)")
@@ -504,6 +508,8 @@ class Graph:
         facts["node features"] = "none" if self.features is None else f"{self.features.shape[1]:,} columns"
         facts |= {"edge weights": "yes"} if self.weights is not None else {}
         facts |= {"edge times": "yes"} if self.times is not None else {}
+        if self.edge_features is not None:
+            facts["edge features"] = f"{self.edge_features.shape[1]:,} columns"
         return html_facts(f"{self._kind()} graph", facts)
 
     def _kind(self) -> str:

@@ -41,6 +41,9 @@ class TableOptions:
     time: str | int | Literal[False] | None = _option(
         None, "column of edge times (default: guessed)", switch=Switch("no-time", False, "read no edge times")
     )
+    edge_features: Sequence[str | int] | None = _option(
+        None, "column of the edge table that weighs messages, repeatable (default: none)", flag="edge-feature"
+    )
     nodes: Any = _option(None, "table of nodes: ids and feature columns (default: none)")  # noqa: RUF009
     node_id: str | int | None = _option(None, "column of ids in the node table (default: guessed)")
     feature_columns: Sequence[str | int] | None = _option(

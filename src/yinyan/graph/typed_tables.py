@@ -54,6 +54,11 @@ class _Found:
 def graph_from_tables(edges: Any, options: TypedOptions) -> TypedGraph:
     """Build a graph with relations; see `Graph.from_tables`."""
     plain = options.tables
+    if plain.edge_features is not None:
+        raise InputError(
+            "edge_features (--edge-feature) are for graphs without relations: leave them out, or read one relation "
+            "alone with Graph.from_table"
+        )
     described = {name: open_with(t, plain, f"the table of type {name!r}") for name, t in (options.nodes or {}).items()}
     known = {name: _ids_of(opened, plain) for name, opened in described.items()}
     found, notes, uses = [], list[str](), list[ColumnUse]()

@@ -90,10 +90,13 @@ class LiveEmbeddings:
             raise SettingsError("live embeddings need an encoder without margin, sign_hops and base_norm")
         if encoder.settings.half_life is not None:
             raise SettingsError("live embeddings need an encoder without half_life")
-        if encoder.base.bias.device.type != "cpu":
-            raise SettingsError(f"live embeddings are kept on the CPU (the encoder is on {encoder.base.bias.device})")
+        if encoder.edge_weights is not None:
+            raise SettingsError("live embeddings need a model without edge features")
+        device = encoder.base.a_weight.device
+        if device.type != "cpu":
+            raise SettingsError(f"live embeddings are kept on the CPU (the encoder is on {device})")
         self._encoder, self._seed, self._mean_weight = encoder, seed, mean_weight
-        self._dtype = encoder.base.bias.dtype
+        self._dtype = encoder.base.a_weight.dtype
         self._stored = torch.bfloat16 if (storage or encoder.settings.storage) == "bfloat16" else self._dtype
         self._table = None if encoder.base.table is None else encoder.base.table.detach()
         self.num_nodes = messages.num_nodes

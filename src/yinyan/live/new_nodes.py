@@ -22,7 +22,7 @@ from yinyan.graph.tables import read_table
 from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted, embed_graph, our_encoder
 from yinyan.model.scoring import Model
-from yinyan.model.tensors import feature_tensor, message_graph
+from yinyan.model.tensors import feature_tensor, mean_row, message_graph
 from yinyan.randomness import Streams
 from yinyan.retrieval.growing import GrowingList, GrowingRows
 from yinyan.text import counted, listed
@@ -310,6 +310,8 @@ def _grow(fitted: Fitted, features: Features | None, ends: Rows, names: Sequence
         notes=graph.notes,
         columns=graph.columns,
         attributes=None if graph.attributes is None else graph.attributes.take(np.where(order < n, order, -1)),
+        edge_features=_described(graph.edge_features, len(ends))[first] if graph.edge_features is not None else None,
+        edge_encoder=graph.edge_encoder,
     )
     return _Growth(grown, order, place[n:], np.flatnonzero(is_message[first]))
 
@@ -332,6 +334,11 @@ def _new_sides(graph: Graph, ends: Rows, count: int) -> NDArray[np.int8] | None:
 def _padded(values: NDArray[Any], count: int, fill: Any) -> NDArray[Any]:
     """Existing values, and for new links a typical one."""
     return np.concatenate([values, np.full(count, fill(values) if values.size else 1, dtype=values.dtype)])
+
+
+def _described(rows: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """Features of existing edges, and for new links their mean."""
+    return np.concatenate([rows, np.repeat(mean_row(rows), count, axis=0)])
 
 
 def _rows(dense: NDArray[np.float32] | None, order: Rows) -> NDArray[np.float32] | None:

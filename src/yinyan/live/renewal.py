@@ -16,7 +16,7 @@ from yinyan.live.new_nodes import Inputs, batches, with_table
 from yinyan.live.structure import Effect, NewNode, Structure
 from yinyan.model.fitted import Fitted, embed_graph, our_encoder
 from yinyan.model.messages import MessageGraph
-from yinyan.model.tensors import ages_of, feature_tensor
+from yinyan.model.tensors import ages_of, feature_tensor, mean_row, pair_means
 from yinyan.retrieval.growing import GrowingRows
 
 if TYPE_CHECKING:
@@ -73,6 +73,8 @@ def why_whole(fitted: Fitted) -> str | None:
         return "encoder.margin makes the layers depend on all nodes"
     if encoder.settings.half_life is not None:
         return "encoder.half_life weighs every edge beside the latest"
+    if encoder.edge_weights is not None:
+        return "weights that are learned from edge features are scaled to a mean of 1 over all edges"
     if not encoder.base.is_row_wise:
         return "encoder.sign_hops or encoder.base_norm make the inputs depend on neighbours"
     if fitted.graph.directed and fitted.graph.weights is not None:
@@ -218,6 +220,9 @@ def _messages_and_mean(fitted: Fitted, structure: Structure) -> tuple[MessageGra
         weights = np.append(graph.weights, np.float32(_mean_weight(fitted)))[place]
     # a link that the model did not have is as young as the latest
     times = None if graph.times is None else np.append(graph.times, graph.times.max(initial=0))[place]
+    described = None
+    if graph.edge_features is not None:  # a link that the model did not have is like the mean of the others
+        described = np.append(graph.edge_features, mean_row(graph.edge_features), axis=0)[place]
     owner = np.arange(len(pairs))
     if graph.directed:
         keys, owner = np.unique(pairs.min(axis=1) * n + pairs.max(axis=1), return_inverse=True)
@@ -229,5 +234,6 @@ def _messages_and_mean(fitted: Fitted, structure: Structure) -> tuple[MessageGra
         weights=None if weights is None else torch.from_numpy(weights),
         ages=None if times is None else ages_of(times, owner, len(pairs)),
         num_left=structure.num_left,
+        features=None if described is None else pair_means(described, owner, len(pairs)),
     )
     return messages, 1.0 if weights is None or not weights.size else float(weights.mean())

@@ -314,6 +314,11 @@ def build_decoder(
 
     Refuses a symmetric one on directed data unless asked for.
     """
+    if settings.kind == "complex":
+        raise SettingsError(
+            "decoder.kind: 'complex' is for graphs with relations (use 'dot', which has maps of source and target in a "
+            "directed graph)"
+        )
     if directed and not settings.directed_maps and not settings.allow_symmetric:
         raise SettingsError(
             "decoder.directed_maps: a symmetric decoder scores a->b and b->a alike, and this graph is directed "

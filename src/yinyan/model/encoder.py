@@ -13,11 +13,12 @@ from torch.autograd.function import once_differentiable
 
 from yinyan.errors import InputError, SettingsError
 from yinyan.model.descent import descend, descend_and_normalise, one_layer
+from yinyan.model.edge_weights import EdgeWeights
 from yinyan.model.energy import EnergyTerms, backtracked_step_size, energy, layer, safe_step_size
 from yinyan.model.layer import Layer
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
-from yinyan.model.recency import HalfLife
+from yinyan.model.recency import HalfLife, decayed
 from yinyan.model.sketches import Sketches
 from yinyan.randomness import dropout
 from yinyan.settings import EncoderSettings
@@ -40,6 +41,18 @@ class BaseModel(nn.Module):
         self.settings = settings
         hidden, blocks = settings.hidden_size, settings.sign_hops + 1
         reads_features = settings.inputs in ("features", "both") and num_features > 0
+        if settings.num_layers == 0 and (settings.inputs != "embeddings" or settings.sign_hops):
+            raise SettingsError(
+                "encoder.num_layers: 0 takes embeddings as they are, which needs inputs = 'embeddings' and sign_hops = "
+                f"0 (got {settings.inputs!r} and {settings.sign_hops})"
+            )
+        if settings.num_layers == 0 and settings.embedding_size != hidden:
+            raise SettingsError(
+                "encoder.num_layers: 0 takes embeddings as they are, so that embedding_size needs to be hidden_size "
+                f"(got {settings.embedding_size} and {hidden})"
+            )
+        if settings.num_layers == 0 and settings.embedding_start == "spectral":
+            raise SettingsError("encoder.embedding_start: 'spectral' needs num_layers of at least 1 (use 'random')")
         if settings.inputs == "features" and not num_features:
             raise SettingsError("encoder.inputs: 'features' needs a graph with features (use 'embeddings' or 'random')")
         self.feature_weight = _weight(blocks, num_features, hidden) if reads_features else None
@@ -52,8 +65,9 @@ class BaseModel(nn.Module):
                 self.register_buffer("table", start)
             else:
                 self.table = nn.Parameter(start)
-            self.table_weight = _weight(blocks, settings.embedding_size, hidden)
-        self.bias = nn.Parameter(torch.zeros(hidden))
+            if settings.num_layers:
+                self.table_weight = _weight(blocks, settings.embedding_size, hidden)
+        self.bias = nn.Parameter(torch.zeros(hidden)) if settings.num_layers else None
         self.rest = nn.ModuleList(nn.Linear(hidden, hidden) for _ in range(settings.num_layers - 1))
         self.norms = nn.ModuleList(NodeNorm(hidden) for _ in self.rest) if settings.base_norm else None
 
@@ -64,6 +78,8 @@ class BaseModel(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """(n, hidden); `generator` drives dropout, and its absence means inference; only `sign_hops` need `terms`."""
+        if self.bias is None:
+            return self._of_table(generator)
         rate = self.settings.feature_dropout
         blocks: list[Tensor] = []
         if self.feature_weight is not None:
@@ -94,6 +110,20 @@ class BaseModel(nn.Module):
         return dropout(x, self.settings.dropout, generator)
 
     @property
+    def a_weight(self) -> Tensor:
+        """One of the weights, whose device and type are those of all."""
+        return next(self.parameters())
+
+    def _of_table(self, generator: torch.Generator | None) -> Tensor:
+        """The embeddings as they are, but for what is dropped."""
+        if self.table is None:
+            raise ValueError("a base model without layers has a table")
+        x = self.table.clone()  # layers may write over what they are given
+        if generator is not None and self.settings.node_dropout:
+            x = x * dropout(torch.ones_like(x[:, :1]), self.settings.node_dropout, generator)
+        return dropout(x, self.settings.dropout, generator)
+
+    @property
     def is_row_wise(self) -> bool:
         """Whether a row of f follows from its own row of the inputs."""
         return self.settings.sign_hops == 0 and (self.norms is None or len(self.norms) == 0)
@@ -101,6 +131,8 @@ class BaseModel(nn.Module):
     @torch.no_grad()
     def of_rows(self, features: Tensor | SparseMatrix | None, table: Tensor | None) -> Tensor:
         """f, at inference and if `is_row_wise`, of some rows of the features and of the table."""
+        if self.bias is None and table is not None:
+            return table.clone()
         x = None if self.feature_weight is None else _project(features, self.feature_weight, 0.0, None)[0]
         if table is not None and self.table_weight is not None:
             weight = self.table_weight[0]
@@ -176,10 +208,13 @@ class Encoder(NodeEncoder):
 
     base: BaseModel
 
-    def __init__(self, settings: EncoderSettings, num_nodes: int, num_features: int) -> None:
+    def __init__(
+        self, settings: EncoderSettings, num_nodes: int, num_features: int, num_edge_features: int = 0
+    ) -> None:
         if settings.relation_maps:
             raise SettingsError("encoder.relation_maps: the maps are for graphs with relations (set it to false)")
         self._set_up(settings, lambda: BaseModel(settings, num_nodes, num_features))
+        self.edge_weights = EdgeWeights(num_edge_features) if num_edge_features else None
 
     def _set_up(self, settings: EncoderSettings, base: Callable[[], BaseModel]) -> None:
         """Everything beside the base model, which is made in its place among the random draws."""
@@ -200,6 +235,7 @@ class Encoder(NodeEncoder):
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
         self.sketches = Sketches(settings.sketch_size) if settings.structure_columns else None
         self.learned_half_life = HalfLife() if settings.half_life == "learned" else None
+        self.edge_weights: EdgeWeights | None = None
 
     def repulsion(self) -> Tensor:
         """λ_k: the fixed value, or softplus or sigmoid of a free parameter."""
@@ -235,9 +271,16 @@ class Encoder(NodeEncoder):
         return recent.terms(self.settings, self.repulsion(), negatives, hidden=hidden)
 
     def recent(self, messages: MessageGraph, hidden: Tensor | None = None) -> MessageGraph:
-        """The messages, weighed by their age where there is a half-life."""
+        """The messages, weighed by their age where there is a half-life, and by their features where there are any."""
         half_life = self.half_life(messages)
-        return messages if half_life is None else messages.recent(half_life, hidden)
+        decays = None if half_life is None else decayed(messages.ages, half_life, hidden)
+        if self.edge_weights is None:
+            return messages if decays is None else messages.weighed(decays, hidden)
+        own = self.edge_weights(messages.features)
+        counts = own.detach() / own.detach().max().clamp(min=torch.finfo(own.dtype).tiny) if own.numel() else own
+        if decays is None:
+            return messages.weighed(own, hidden, counts)
+        return messages.weighed(own * decays, hidden, counts * decays.detach())
 
     def half_life(self, messages: MessageGraph) -> Tensor | float | None:
         """How long it takes until a link weighs half: as set, as learned, or None if age does not count."""

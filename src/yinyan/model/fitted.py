@@ -127,7 +127,8 @@ def empty_decoder(settings: Settings, *, directed: bool) -> Decoder:
 
 def _our_model(settings: Settings, graph: Graph) -> Model:
     num_features = 0 if graph.features is None else graph.features.shape[1]
-    encoder = Encoder(settings.encoder, graph.num_nodes, num_features)
+    num_edge_features = 0 if graph.edge_features is None else graph.edge_features.shape[1]
+    encoder = Encoder(settings.encoder, graph.num_nodes, num_features, num_edge_features)
     return Model(encoder, _our_decoder(settings, directed=graph.directed))
 
 

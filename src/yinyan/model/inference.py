@@ -58,11 +58,11 @@ def is_finite(y: Tensor, block_rows: int = _BLOCK_ROWS) -> bool:
 
 
 def _can_stream(encoder: Encoder, messages: MessageGraph) -> bool:
-    bias = encoder.base.bias
+    like = encoder.base.a_weight
     return (
         encoder.settings.margin is None
-        and bias.dtype == messages.weights.dtype == torch.float32
-        and graph_kernels.suits(bias)
+        and like.dtype == messages.weights.dtype == torch.float32
+        and graph_kernels.suits(like)
         and messages.structure.columns.dtype == torch.int32
         and messages.pairs.device.type == "cpu"
     )

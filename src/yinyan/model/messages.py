@@ -17,7 +17,7 @@ from yinyan.model.operators import (
     inverse_root_or_zero,
     on_device,
 )
-from yinyan.model.recency import decayed, rescaled
+from yinyan.model.recency import rescaled
 from yinyan.sampling import KnownPairs, draw_block_pairs, draw_pairs
 from yinyan.settings import EncoderSettings
 
@@ -34,6 +34,7 @@ class MessageGraph:
     known: KnownPairs
     weighted: bool = True  # whether any weight is not one
     ages: Tensor | None = None  # (m,) by how much a link is older than the latest one, where links have times
+    features: Tensor | None = None  # (m, c) from which weights are learned
     decays: Tensor | None = None  # (m,) what each link counts for in sketches, from 0 to 1; none where all count alike
 
     @classmethod
@@ -45,6 +46,7 @@ class MessageGraph:
         weights: Tensor | None = None,
         ages: Tensor | None = None,
         num_left: int | None = None,
+        features: Tensor | None = None,
         dtype: torch.dtype = torch.float32,
     ) -> MessageGraph:
         """From distinct undirected (m, 2) pairs."""
@@ -57,6 +59,7 @@ class MessageGraph:
             KnownPairs.from_pairs(message_edges, num_nodes, num_left),
             weights is not None,
             ages,
+            features,
         )
 
     @property
@@ -82,11 +85,14 @@ class MessageGraph:
         """The nodes that negatives are drawn from."""
         return Population.of_rows(self.num_nodes, self.known.num_left, self.pairs.device)
 
-    def recent(self, half_life: Tensor | float, hidden: Tensor | None = None) -> MessageGraph:
-        """The same links, which weigh less with their age; weights are differentiable in the half-life."""
-        decays = decayed(self.ages, half_life, hidden)
-        weights = rescaled(self.weights * decays, hidden)
-        return replace(self, weights=weights, weighted=True, decays=decays.detach())
+    def weighed(self, factors: Tensor, hidden: Tensor | None = None, counts: Tensor | None = None) -> MessageGraph:
+        """The same links with weights times (m,) factors, differentiable in these, and a mean of 1.
+
+        In sketches each link counts for `counts` from 0 to 1, the factors unless given.
+        """
+        weights = rescaled(self.weights * factors, hidden)
+        decays = (factors if counts is None else counts).detach()
+        return replace(self, weights=weights, weighted=True, decays=decays)
 
     def num_visible(self, hidden: Tensor | None) -> int:
         """How many links `hidden` (m,) does not mark."""

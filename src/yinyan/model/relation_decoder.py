@@ -20,6 +20,7 @@ from yinyan.model.decoder import (
 from yinyan.model.encoder import NodeEncoder
 from yinyan.model.messages import MessageGraph
 from yinyan.model.pair_products import ends, pair_products
+from yinyan.model.relation_vectors import RelationVectors
 from yinyan.model.scoring import Model
 
 __all__ = ["RelationMaps", "RelationModel"]
@@ -130,7 +131,9 @@ class _GroupedLinear(torch.autograd.Function):
 class RelationModel(Model):
     """Encoder, decoder and what each predicted relation adds to it; one predicted relation adds nothing."""
 
-    def __init__(self, encoder: NodeEncoder, decoder: Decoder, relations: RelationMaps | None) -> None:
+    def __init__(
+        self, encoder: NodeEncoder, decoder: Decoder, relations: RelationMaps | RelationVectors | None
+    ) -> None:
         super().__init__(encoder, decoder)
         self.relations = relations
 

@@ -13,7 +13,7 @@ from yinyan.graph.features import Features, SparseFeatures
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
 
-__all__ = ["ages_of", "feature_tensor", "message_graph", "message_pairs", "pick_device"]
+__all__ = ["ages_of", "feature_tensor", "mean_row", "message_graph", "message_pairs", "pair_means", "pick_device"]
 
 
 def pick_device(name: str) -> torch.device:
@@ -74,8 +74,25 @@ def message_pairs(
         weights=None if weights is None else torch.from_numpy(weights),
         ages=None if graph.times is None else ages_of(graph.times[chosen], pair_of_edge, len(pairs)),
         num_left=graph.num_left,
+        features=None
+        if graph.edge_features is None
+        else pair_means(graph.edge_features[chosen], pair_of_edge, len(pairs)),
     )
     return messages.to(device), pair_of_edge
+
+
+def mean_row(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(1, c) the mean: what stands for an edge whose features are not known."""
+    return rows.mean(axis=0, keepdims=True) if len(rows) else np.zeros((1, rows.shape[1]), dtype=np.float32)
+
+
+def pair_means(rows: NDArray[np.float32], pair_of_edge: NDArray[np.int64], count: int) -> Tensor:
+    """(count, c) features of each pair; of two directions the mean, so that they weigh alike."""
+    total = np.zeros((count, rows.shape[1]), dtype=np.float32)
+    np.add.at(total, pair_of_edge, rows)
+    return torch.from_numpy(
+        total / np.maximum(np.bincount(pair_of_edge, minlength=count), 1)[:, None].astype(np.float32)
+    )
 
 
 def ages_of(times: NDArray[np.int64] | NDArray[np.float64], pair_of_edge: NDArray[np.int64], count: int) -> Tensor:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from yinyan.errors import SettingsError
-from yinyan.model.encoder import BaseModel, Encoder, inverse_of
+from yinyan.model.encoder import BaseModel, Encoder, EncoderInput, inverse_of
 from yinyan.model.energy import EnergyTerms, layer, safe_step_size
 from yinyan.model.messages import MessageGraph
 from yinyan.model.operators import SparseMatrix
@@ -34,9 +34,11 @@ class TypeSize(NamedTuple):
 
 
 def inputs_of(settings: EncoderSettings, num_features: int) -> EncoderSettings:
-    """The settings of one type: those without features learn embeddings."""
-    if num_features or settings.inputs in ("embeddings", "random"):
+    """The settings of one type: those without features learn embeddings, and features need a layer."""
+    if settings.inputs == "embeddings":
         return settings
+    if num_features or settings.inputs == "random":
+        return replace(settings, num_layers=max(1, settings.num_layers))
     return replace(settings, inputs="embeddings")
 
 
@@ -95,6 +97,13 @@ class TypedEncoder(Encoder):
         # of weights that decay to 0 all relations end at the attraction that is set
         self.relation_offset = nn.Parameter(torch.zeros(num_relations)) if several else None
         self.relation_map = nn.Parameter(torch.zeros(num_relations, size)) if settings.relation_maps else None
+
+    def embeddings(self, given: EncoderInput) -> Tensor:
+        """(n, hidden) embeddings; without steps no energy is made."""
+        if self.settings.num_steps:
+            return super().embeddings(given)
+        f = self.base(given.features, None, given.drops)
+        return self.with_sketches(self.finish(f), given.messages, given.hidden)
 
     def attractions(self) -> Tensor | None:
         """(R,) λ_r; None with one relation, whose attraction is that of the settings."""

@@ -10,10 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from yinyan.errors import SettingsError
 from yinyan.graph.typed_graph import TypedGraph
 from yinyan.model.decoder import build_decoder
 from yinyan.model.fitted import EpochRecord, Fitted
 from yinyan.model.relation_decoder import RelationMaps, RelationModel
+from yinyan.model.relation_vectors import ComplexVectors, complex_decoder
 from yinyan.model.typed_encoder import TypedEncoder, TypeSize
 from yinyan.randomness import named_seed
 from yinyan.settings import Settings
@@ -79,6 +81,10 @@ def _model(settings: Settings, graph: TypedGraph, predicted: tuple[str, ...]) ->
     ]
     encoder = TypedEncoder(settings.encoder, sizes, len(graph.relations))
     turned = [graph.relations[name].directed for name in predicted]
+    if settings.decoder.kind == "complex":
+        return RelationModel(
+            encoder, complex_decoder(settings.encoder.hidden_size), _vectors(settings, graph, predicted)
+        )
     decoder = build_decoder(
         settings.decoder,
         settings.encoder.hidden_size,
@@ -90,3 +96,14 @@ def _model(settings: Settings, graph: TypedGraph, predicted: tuple[str, ...]) ->
         return RelationModel(encoder, decoder, None)
     turned = [way and settings.decoder.directed_maps for way in turned]
     return RelationModel(encoder, decoder, RelationMaps(decoder.size, turned))
+
+
+def _vectors(settings: Settings, graph: TypedGraph, predicted: tuple[str, ...]) -> ComplexVectors:
+    """A relation between two types has a direction, as one within a type may have."""
+    if settings.encoder.structure_columns:
+        raise SettingsError(
+            "decoder.kind: 'complex' reads the embeddings alone (set encoder.sketch_size = 0 and degree_column = false)"
+        )
+    found = [graph.relations[name] for name in predicted]
+    turned = [not relation.is_within or (relation.directed and settings.decoder.directed_maps) for relation in found]
+    return ComplexVectors(settings.encoder.hidden_size, turned, settings.decoder.dropout)

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.model.decoder import Decoder
+from yinyan.model.relation_vectors import ComplexVectors, RelationVectors
 from yinyan.model.scoring import Model
 from yinyan.peers.contract import Outcome, Task, trained
 from yinyan.peers.factorisation import Table, unit_rows
+from yinyan.peers.triple_formulas import DistMultVectors, TransEVectors
 from yinyan.settings import Settings
 
 __all__ = ["ComplEx", "DistMult", "Relation", "TransE", "complex_", "distmult", "transe"]
@@ -23,6 +25,8 @@ class Relation(Decoder):
 
     On an undirected graph a link holds in both directions, as two triples; its score is the mean of theirs.
     """
+
+    formula: type[RelationVectors]
 
     def __init__(self, size: int, *, directed: bool) -> None:
         super().__init__(size, directed=False)  # a direction is the relation's affair, and needs no maps
@@ -43,26 +47,21 @@ class Relation(Decoder):
         return self.bias + (forth if self.directed else (forth + self.triple(targets, sources)) / 2)
 
     def triple(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """score(h, r, t); the one method that a relation defines."""
-        raise NotImplementedError
+        """score(h, r, t)."""
+        return self.formula.paired(self.formula.asked(heads, self.relation), tails)
 
 
 class TransE(Relation):
     """-‖h + r - t‖ (Bordes et al., NeurIPS 2013); the bias is its margin."""
 
-    def triple(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """-‖h + r - t‖."""
-        return -((heads + self.relation - tails).square().sum(-1) + 1e-12).sqrt()  # its gradient at 0 is 0, not NaN
+    formula = TransEVectors
 
 
 class DistMult(Relation):
     """Σ h r t (Yang et al., ICLR 2015): symmetric, on directed graphs too."""
 
+    formula = DistMultVectors
     is_symmetric = True
-
-    def triple(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """Σ h r t."""
-        return (heads * self.relation * tails).sum(-1)
 
 
 class ComplEx(Relation):
@@ -71,15 +70,12 @@ class ComplEx(Relation):
     The mean over both directions is Σ Re(r) Re(h t̄): the imaginary part of r matters on directed graphs only.
     """
 
+    formula = ComplexVectors
+
     def __init__(self, size: int, *, directed: bool) -> None:
         if size % 2:
             raise SettingsError(f"encoder.hidden_size: complex vectors need an even width (got {size})")
         super().__init__(size, directed=directed)
-
-    def triple(self, heads: Tensor, tails: Tensor) -> Tensor:
-        """Re Σ h r t̄."""
-        (a, b), (c, d), (p, q) = (x.chunk(2, dim=-1) for x in (heads, tails, self.relation))
-        return (p * (a * c + b * d) + q * (a * d - b * c)).sum(-1)
 
 
 def _trained(kind: type[Relation], task: Task) -> Outcome:

@@ -151,6 +151,11 @@ def _check_options(tables: TableOptions, parts: int, partition: str, protocol: s
             raise InputError(f"{name!r} (--{name}) needs to be one of {', '.join(map(repr, allowed))} (got {value!r})")
     if memory is not None and not memory > 0:
         raise InputError(f"'memory' (--memory) needs to be a positive number of GiB (got {memory!r})")
+    if tables.edge_features is not None:
+        raise InputError(
+            "a prepared graph keeps no edge features: leave out edge_features (--edge-feature), or fit the table in "
+            "one process (yinyan fit)"
+        )
     if tables.label or tables.attributes:
         raise InputError(
             "a prepared graph keeps ids, edges and features, no labels and attributes: leave out label and attributes "

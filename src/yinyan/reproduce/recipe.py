@@ -17,6 +17,7 @@ from yinyan.evaluation import PROTOCOLS
 from yinyan.metrics import metric
 from yinyan.peers.contract import merged
 from yinyan.peers.full_ranking import is_ranking_metric
+from yinyan.peers.knowledge_graphs import FILTERED, triple_method
 from yinyan.peers.registry import method
 from yinyan.settings import GROUPS, Settings
 
@@ -193,9 +194,11 @@ def _recipe(name: str, document: Mapping[str, Any]) -> Recipe:
     _check_metric(document["metric"])
     also = tuple(document.get("also", ()))
     for further in also:
-        if not is_ranking_metric(further) or not is_ranking_metric(document["metric"]):
+        kinds = [is_ranking_metric(one) - (one in FILTERED) for one in (further, document["metric"])]
+        if kinds not in ([1, 1], [-1, -1]):
             raise SettingsError(
-                f"{name}: 'also' and 'metric' need to be recall@K, ndcg@K or full-mrr (got {further!r})"
+                f"{name}: 'also' and 'metric' need to be recall@K, ndcg@K or full-mrr, or all of {', '.join(FILTERED)} "
+                f"(got {further!r} beside {document['metric']!r})"
             )
     if "sources" in document and not is_ranking_metric(document["metric"]):
         raise SettingsError(f"{name}: 'sources' needs a metric of full ranking (got {document['metric']!r})")
@@ -211,7 +214,7 @@ def _row(path: str, row: Mapping[str, Any], document: Mapping[str, Any], protoco
     _refuse_unknown(
         path, row, {"name", "method", "use", "settings_of", "on", "series", "x", "source", "reason", *GROUPS}
     )
-    method(row["method"])
+    (triple_method if document["metric"] in FILTERED else method)(row["method"])
     other = _settings_of(path, row)
     settings, normalised = _blocks(path, row, document)
     normalised = normalised or (other.row_normalised if other else False)
@@ -289,7 +292,7 @@ def _place(
 
 
 def _check_metric(name: str) -> None:
-    if not is_ranking_metric(name):
+    if not is_ranking_metric(name) and name not in FILTERED:
         metric(name)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from yinyan.evaluation import PROTOCOLS, mean_and_spread
 from yinyan.reproduce.recipe import Place, Recipe, Row
-from yinyan.reproduce.running import Result
+from yinyan.reproduce.running import CURVE, Result
 from yinyan.reproduce.standings import NEAR, standings
 from yinyan.text import counted
 
@@ -48,10 +48,29 @@ def as_markdown(recipe: Recipe, results: Sequence[Result], command: str) -> str:
     lines += ["", f"Made by `{command}`."]
     if "clean" in protocols and len(_data_of(recipe)) > 1:
         lines += ["", "Under *clean*, and in brackets what was published for it:", "", glance(recipe, results, "clean")]
+    lines += _curves(recipe, results)
     if recipe.compare:
         for name in (recipe.metric, *recipe.also):
             lines += ["", *_comparison(recipe, results, name)]
     return "\n".join(lines) + "\n"
+
+
+def _curves(recipe: Recipe, results: Sequence[Result]) -> list[str]:
+    """The learning curves of the first seed, where results have them."""
+    first = [
+        r for r in results if r.cell.seed == recipe.first_seed and any(name.startswith(CURVE) for name in r.figures)
+    ]
+    if not first:
+        return []
+    lines = ["", f"Validation MRR by epoch, in per cent, of seed {recipe.first_seed}:", ""]
+    lines += [markdown_row(["data", "method", "epoch: MRR"]), markdown_row(["---"] * 3)]
+    for row in recipe.rows:
+        for result in first:
+            if result.cell.row == row.name:
+                curve = {int(k.removeprefix(CURVE)): v for k, v in result.figures.items() if k.startswith(CURVE)}
+                shown = ", ".join(f"{epoch}: {100 * value:.1f}" for epoch, value in sorted(curve.items()))
+                lines.append(markdown_row([result.cell.data, row.name, shown]))
+    return lines
 
 
 def _comparison(recipe: Recipe, results: Sequence[Result], metric: str) -> list[str]:
@@ -197,6 +216,7 @@ def result_cell(results: Sequence[Result] | None, digits: int = 2, of: str | Non
 
 def in_words(metric: str) -> str:
     """A metric's name as it is printed."""
+    metric = metric.removeprefix("filtered-")
     names = {"hits": "Hits", "mrr": "MRR", "full-mrr": "MRR", "ndcg": "NDCG", "recall": "Recall"}
     kind, at, depth = metric.partition("@")
     return f"{names.get(kind, kind)}{at}{depth}"

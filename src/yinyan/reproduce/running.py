@@ -16,9 +16,11 @@ from yinyan.errors import StoppedError, StoreError
 from yinyan.files import locked, write_text
 from yinyan.reproduce.recipe import Cell
 
-__all__ = ["Job", "Result", "kept_results", "run_cells"]
+__all__ = ["CURVE", "Job", "Result", "kept_results", "run_cells"]
 
 _NAMED = ("figure", "figures", "validation", "protocol", "seconds", "failure")  # what a line holds of a result
+
+CURVE = "validation MRR after epoch "  # what figures of a learning curve are called, before the epoch
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.datasets.dataset import Dataset
+from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.graph import Graph
+from yinyan.graph.ids import Ids
+from yinyan.graph.typed_graph import NodeType, Relation, TypedGraph
 from yinyan.peers.full_ranking import is_ranking_metric
 from yinyan.splits import Parts, random_split
 
-__all__ = ["stand_in"]
+__all__ = ["knowledge_stand_in", "stand_in"]
 
 _GROUPS, _SIZE = 4, 30  # communities, and nodes in each
 
@@ -63,6 +66,27 @@ def stand_in(name: str) -> Dataset:
     )
     fixed = name.startswith(("ogbl-", "heart-")) or ranked
     return Dataset(name, graph, _parts(graph, own=metric == "mrr", generator=generator) if fixed else None, metric)
+
+
+def knowledge_stand_in(name: str) -> KnowledgeGraph:
+    """Entities in a ring, with relations of one, two and three steps along it."""
+    generator = np.random.default_rng(0)
+    count = _GROUPS * _SIZE
+    everyone = np.arange(count)
+    steps = {"next": 1, "next but one": 2, "third": 3}
+    triples = np.concatenate(
+        [np.stack([everyone, (everyone + step) % count, np.full(count, n)], 1) for n, step in enumerate(steps.values())]
+    )
+    triples = triples[generator.permutation(len(triples))]
+    relations = {
+        relation: Relation(
+            relation, "entity", "entity", np.unique(triples[triples[:, 2] == n, :2], axis=0), directed=True
+        )
+        for n, relation in enumerate(steps)
+    }
+    graph = TypedGraph({"entity": NodeType(Ids.integers(count))}, relations)
+    train, valid, test = np.split(triples, [8 * len(triples) // 10, 9 * len(triples) // 10])
+    return KnowledgeGraph(f"stand-in for {name}", graph, train, valid, test)
 
 
 def _times(name: str, count: int, generator: np.random.Generator) -> NDArray[np.int64] | None:

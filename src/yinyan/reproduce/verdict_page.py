@@ -129,7 +129,7 @@ def _reason(claim: Claim) -> str:
 
 
 def _leak(run: Result) -> str:
-    fair = METHODS[run.cell.method].without_leak
+    fair = METHODS[run.cell.method].without_leak if run.cell.method in METHODS else ""
     if fair:
         return f"`{run.cell.method}` is normalised over the batch, which reveals the label; `{fair}` is not"
     return "leaking split of the released code"

@@ -183,7 +183,7 @@ def _write_files(folder: Path, writer: ArrayWriter, fitted: Fitted | TypedFitted
 def _graph_arrays(fitted: Fitted) -> Arrays:
     graph = fitted.graph
     arrays: Arrays = {"edges": graph.edges, "message_edges": fitted.message_edges}
-    for name in ("weights", "times", "sides"):
+    for name in ("weights", "times", "sides", "edge_features"):
         if getattr(graph, name) is not None:
             arrays[name] = getattr(graph, name)
     return arrays | feature_arrays(graph.features)
@@ -197,6 +197,7 @@ def _facts(fitted: Fitted, params: Mapping[str, Any]) -> dict[str, Any]:
         "directed": graph.directed,
         "num_features": graph.features.num_columns if isinstance(graph.features, SparseFeatures) else None,
         "feature_encoder": graph.feature_encoder.to_dict() if graph.feature_encoder else None,
+        "edge_encoder": graph.edge_encoder.to_dict() if graph.edge_encoder else None,
         "notes": list(graph.notes),
         "columns": graph.columns.to_dicts(),
         "label": graph.label_column,

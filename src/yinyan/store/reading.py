@@ -244,4 +244,6 @@ def _graph(arrays: Arrays, facts: dict[str, Any], ids: Ids, attributes: Attribut
         notes=tuple(of_type(note, str, "notes") for note in facts["notes"]),
         columns=ColumnReport.from_dicts(facts.get("columns", ())),  # earlier versions did not write it
         attributes=attributes,
+        edge_features=arrays.get("edge_features"),
+        edge_encoder=None if facts.get("edge_encoder") is None else FeatureEncoder.from_dict(facts["edge_encoder"]),
     )

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.adamw import adamw
 
-__all__ = ["Adam", "Group"]
+__all__ = ["Adagrad", "Adam", "Group"]
 
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
+_TINY = 1e-10
 _BLOCK_ROWS = 8192  # updated at a time: some megabytes
 
 
@@ -32,9 +32,11 @@ class Group:
 class Adam:
     """AdamW (Loshchilov and Hutter, ICLR 2019); a weight without a gradient stays as it is."""
 
+    names: tuple[str, ...] = ("step", "exp_avg", "exp_avg_sq")  # of what is kept of a weight
+
     def __init__(self, groups: Sequence[Group]) -> None:
         self.groups = [group for group in groups if group.params]
-        self._state: dict[nn.Parameter, tuple[Tensor, Tensor, Tensor]] = {}  # steps, first and second moments
+        self._state: dict[nn.Parameter, tuple[Tensor, ...]] = {}  # by `names`
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -86,7 +88,7 @@ class Adam:
         found: dict[str, Tensor] = {}
         for number, param in enumerate(self._params()):
             if param in self._state:
-                names = zip(("step", "exp_avg", "exp_avg_sq"), self._state[param], strict=True)
+                names = zip(self.names, self._state[param], strict=True)
                 found |= {f"{number}/{name}": value for name, value in names}
         return found
 
@@ -94,15 +96,38 @@ class Adam:
         """Go on from where `state` was taken."""
         self._state = {}
         for number, param in enumerate(self._params()):
-            if f"{number}/step" in state:
-                slots: Any = (state[f"{number}/{name}"].to(param.device) for name in ("step", "exp_avg", "exp_avg_sq"))
-                self._state[param] = tuple(slots)
+            if f"{number}/{self.names[0]}" in state:
+                self._state[param] = tuple(state[f"{number}/{name}"].to(param.device) for name in self.names)
 
     def _params(self) -> list[nn.Parameter]:
         return [param for group in self.groups for param in group.params]
 
-    def _of(self, param: nn.Parameter) -> tuple[Tensor, Tensor, Tensor]:
+    def _of(self, param: nn.Parameter) -> tuple[Tensor, ...]:
         if param not in self._state:
             zeros = (torch.zeros_like(param, memory_format=torch.preserve_format) for _ in range(2))
-            self._state[param] = (torch.zeros((), device=param.device), *zeros)  # type: ignore[assignment]
+            self._state[param] = (torch.zeros((), device=param.device), *zeros)
+        return self._state[param]
+
+
+class Adagrad(Adam):
+    """Adagrad (Duchi et al., JMLR 2011): each number's rate falls with the root of the sum of its squared gradients.
+
+    Weights do not decay. What the loop asks of an optimiser is that of Adam.
+    """
+
+    names = ("squares",)
+
+    @torch.no_grad()
+    def step(self, rate: float) -> None:
+        """Update all weights that have a gradient."""
+        for group in self.groups:
+            for param in group.params:
+                if param.grad is not None:
+                    (squares,) = self._of(param)
+                    squares.addcmul_(param.grad, param.grad)
+                    param.addcdiv_(param.grad, squares.sqrt().add_(_TINY), value=-rate)
+
+    def _of(self, param: nn.Parameter) -> tuple[Tensor, ...]:
+        if param not in self._state:
+            self._state[param] = (torch.zeros_like(param),)
         return self._state[param]

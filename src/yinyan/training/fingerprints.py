@@ -22,7 +22,7 @@ def graph_fingerprint(graph: Graph) -> str:
         arrays = [features.indptr, features.indices, features.values]
     else:
         arrays = [] if features is None else [features]
-    for array in (graph.edges, graph.weights, *arrays):
+    for array in (graph.edges, graph.weights, graph.edge_features, *arrays):
         if array is not None:
             digest.update(np.ascontiguousarray(array).data)
     return digest.hexdigest()

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from yinyan.errors import DivergedError, TrainingError
+from yinyan.errors import DivergedError, SettingsError, TrainingError
 from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
 from yinyan.metrics.pairs import ranks
 from yinyan.model.encoder import EncoderInput
@@ -21,7 +21,7 @@ from yinyan.model.fitted import EpochRecord
 from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
-from yinyan.training.adam import Adam, Group
+from yinyan.training.adam import Adagrad, Adam, Group
 from yinyan.training.all_pairs import descend_on_all_pairs
 from yinyan.training.best_weights import BestWeights
 from yinyan.training.data import TrainingData, draw_loss_negatives
@@ -145,6 +145,10 @@ class _WholeCourse(BatchCourse):
 
 def whole_course(model: Model, data: TrainingData, settings: TrainingSettings, streams: Streams) -> Course:
     """The course of one process that holds all data."""
+    if settings.n3:
+        raise SettingsError(
+            "training.n3: the penalty is for graphs with relations and decoder.kind = 'complex' (set 0)"
+        )
     return _WholeCourse(model, data, settings, streams)
 
 
@@ -412,8 +416,10 @@ def standard_error(share: float, count: int) -> float:
 
 
 def build_optimizer(model: Model, settings: TrainingSettings) -> Adam:
-    """Adam with decoupled weight decay; single numbers, such as a scale, do not decay, and move faster."""
+    """Adam with decoupled weight decay; single numbers, such as a scale, do not decay, and move faster. Or Adagrad."""
     params = [param for param in model.parameters() if param.requires_grad]
+    if settings.optimizer == "adagrad":
+        return Adagrad([Group(params, 0.0)])
     tables = []
     if settings.moments == "rows":
         tables = [param for name, param in model.named_parameters() if name.endswith(".table") and param.requires_grad]

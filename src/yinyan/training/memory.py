@@ -116,7 +116,7 @@ def _weights(split: Split, settings: Settings) -> int:
     columns = graph.features.shape[1] if graph.features is not None and encoder.inputs in ("features", "both") else 0
     table = 0 if encoder.inputs == "features" else graph.num_nodes * encoder.embedding_size
     columns += encoder.embedding_size if table else 0
-    learned = (encoder.sign_hops + 1) * columns * d + (encoder.num_layers - 1) * d * d + table
+    learned = (encoder.sign_hops + 1) * columns * d + max(0, encoder.num_layers - 1) * d * d + table
     learned += (decoder.depth - 1) * max(d, decoder.width) * decoder.width + (2 * d * d if graph.directed else 0)
     fixed = table if encoder.inputs == "random" else 0
     copies = 6 if settings.training.averaging else 5
@@ -135,7 +135,7 @@ def _layers(split: Split, settings: Settings) -> tuple[int, int]:
     kept = 0.0 if encoder.learn_repulsion == "no" else stored * (2 if encoder.recompute else encoder.num_steps)
     if encoder.margin is not None:
         kept = encoder.num_steps * (1 if graphs == 1 else 5 + graphs)  # one sampled graph has a kernel of its own
-    kept += 3 * encoder.num_layers  # f, its dropout, its norm
+    kept += 3 * max(1, encoder.num_layers)  # f, its dropout, its norm
     gradients = 4 * stored * encoder.hidden_size
     constant = encoder.margin is None and encoder.learn_repulsion == "no" and encoder.num_steps > 0
     if constant and encoder.output_norm and encoder.storage == "float32":  # see `descend_and_normalise`

@@ -43,5 +43,6 @@ def training_in_words(settings: Settings, num_targets: int) -> str:
     training = settings.training
     steps = math.ceil(num_targets / (training.batch_size or num_targets))
     negatives = f"{training.loss_negatives} negative{'' if training.loss_negatives == 1 else 's'} per edge"
-    loss = f"{_LOSSES[training.loss]} with {negatives}"
+    everyone = training.loss == "infonce" and training.loss_sampler == "all"
+    loss = f"{_LOSSES[training.loss]} {'against all nodes' if everyone else f'with {negatives}'}"
     return f"up to {counted(training.epochs, 'epoch')}, {counted(steps, 'step')} each, {loss}"

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from yinyan.errors import SettingsError
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.losses import LOSSES
@@ -28,18 +27,9 @@ from yinyan.training.loop import (
 from yinyan.training.past import marked
 from yinyan.training.typed_data import TypedData
 
-__all__ = ["TypedCourse", "refuse_unsupported"]
+__all__ = ["TypedCourse"]
 
 _SURE = -30.0  # the logit of a pair that has no negative to be compared with
-
-
-def refuse_unsupported(settings: TrainingSettings) -> None:
-    """Refuse losses that need all pairs of one kind."""
-    if settings.loss_sampler in ("shared", "all"):
-        raise SettingsError(
-            f"training.loss_sampler: {settings.loss_sampler!r} is for graphs without relations (use 'global' or "
-            "'source')"
-        )
 
 
 class TypedCourse(BatchCourse):

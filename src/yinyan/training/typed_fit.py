@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,41 +24,23 @@ from yinyan.model.typed_encoder import TypedBase
 from yinyan.model.typed_fitted import TypedFitted, build_typed_model, rows_of_relation
 from yinyan.model.typed_tensors import typed_messages
 from yinyan.randomness import Streams
-from yinyan.settings import Settings
+from yinyan.settings import Settings, TrainingSettings
 from yinyan.splits.typed_split import TypedSplit
 from yinyan.text import counted
-from yinyan.training.defaults import Suggestion, suggest
+from yinyan.training.answer_course import AnswerCourse
 from yinyan.training.fingerprints import graph_fingerprint
 from yinyan.training.fit import ListsOf, trained, validation_metrics
 from yinyan.training.hooks import Hooks
 from yinyan.training.summary import training_in_words
-from yinyan.training.typed_course import TypedCourse, refuse_unsupported
+from yinyan.training.typed_course import TypedCourse
 from yinyan.training.typed_data import TypedData, typed_data
 
-__all__ = ["fit_typed", "suggest_typed", "typed_fingerprint"]
+__all__ = ["course_of", "fit_typed", "typed_fingerprint"]
 
 _MOST_LISTS = 16  # relations whose probabilities are calibrated on recommended lists of their own
 _FEWEST_OWN = 20  # validation edges of such a relation
 
 Scores = NDArray[np.float32]
-
-
-def suggest_typed(graph: TypedGraph, predicted: tuple[str, ...], num_targets: int, given: dict[str, Any]) -> Suggestion:
-    """Settings chosen as for a plain graph of that size, whose features are those of the type that has most."""
-    found = [kind.features for kind in graph.nodes.values() if kind.features is not None]
-    alike = SimpleNamespace(
-        num_nodes=graph.num_nodes,
-        features=max(found, key=lambda features: features.shape[1], default=None),
-        directed=any(graph.relations[name].directed for name in predicted),
-        is_bipartite=graph.num_left is not None,
-    )
-    mlp = {**given, "decoder": {"kind": "hadamard"}}  # negatives that edges share need one kind of edge
-    chosen = suggest(cast("Any", alike), num_targets, mlp)
-    settings = chosen.settings.updated({"training": {"node_order": "given"}})
-    reasons = [reason for reason in chosen.reasons if "stored near each other" not in reason]
-    if len(graph.relations) > 1:
-        reasons.append(f"{len(graph.relations):,} relations: the attraction of each is learned")
-    return Suggestion(settings, tuple(reasons))
 
 
 def fit_typed(
@@ -74,13 +55,13 @@ def fit_typed(
     reasons: tuple[str, ...] = (),
 ) -> TypedFitted:
     """Train on the split's training edges, keep the weights that validate best, and embed for use."""
-    refuse_unsupported(settings.training)
     _refuse_symmetric(split, settings)
     graph, started = split.graph, time.perf_counter()
     ranked, maps = settings.training.selection == "ranking", settings.encoder.relation_maps
     targets = sum(len(part.train_targets) for part in split.parts.values())
     hooks.tell(f"model: {_in_words(graph, split.predicted, settings)}")
-    hooks.tell(f"training: {training_in_words(settings, targets)}")
+    asked = 2 * targets if settings.training.loss_sampler in ("shared", "all") else targets  # both ends of each
+    hooks.tell(f"training: {training_in_words(settings, asked)}")
     for note in split.notes:
         hooks.tell(note)
     model = build_typed_model(settings, graph, split.predicted, seed).to(device)
@@ -89,7 +70,7 @@ def fit_typed(
     if settings.encoder.embedding_start == "spectral" and isinstance(base, TypedBase):
         base.start_spectrally(data.messages, Streams.fresh(seed, "spectral start", device))
     state = trained(
-        *(model, lambda streams: TypedCourse(model, data, settings.training, streams)),
+        *(model, lambda streams: course_of(model, data, settings.training, streams)),
         typed_fingerprint(split, settings, seed),
         settings,
         seed,
@@ -127,6 +108,15 @@ def fit_typed(
         energy=tuple(our_encoder(model).energy_trace(EncoderInput(features, seen, generator))),
         seconds=time.perf_counter() - started,
     )
+
+
+def course_of(model: RelationModel, data: TypedData, settings: TrainingSettings, streams: Streams) -> TypedCourse:
+    """Steps against drawn negatives, or against all nodes."""
+    if settings.loss_sampler in ("shared", "all"):
+        return AnswerCourse(model, data, settings, streams)
+    if settings.n3:
+        raise SettingsError("training.n3: the penalty needs loss_sampler = 'all' or 'shared' (set it to 0)")
+    return TypedCourse(model, data, settings, streams)
 
 
 class _Scores:

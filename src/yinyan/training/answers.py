@@ -1,0 +1,172 @@
+"""The loss of questions: each end of a triple is asked for, among all nodes of its type or a sample that is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from yinyan.model.descent import give_up
+from yinyan.model.relation_vectors import RelationVectors
+from yinyan.randomness import uniform_nodes
+from yinyan.settings import TrainingSettings
+
+__all__ = ["Questions", "descend_on_answers", "questions_of"]
+
+_MOST_ROWS = 1 << 40
+_BLOCK_LOGITS = 1 << 23  # held at a time: 32 MB
+
+
+class Questions(NamedTuple):
+    """Ends that are asked for, each with what is known."""
+
+    given: Tensor  # (b,) row of the known end
+    relation: Tensor  # (b,)
+    backwards: Tensor  # (b,) whether a source is asked for
+    answer: Tensor  # (b,) row of the end that is asked for
+
+    @property
+    def queries(self) -> Tensor:
+        """(b,) a number for each, the same for those with the same known end and relation."""
+        return (self.relation * 2 + self.backwards.long()) * _MOST_ROWS + self.given
+
+    def take(self, places: Tensor) -> Questions:
+        """Some of them."""
+        return Questions(*(part[places] for part in self))
+
+
+def questions_of(triples: Tensor, asked: Tensor) -> Questions:
+    """The questions of numbers below 2t: the target of each of (t, 3) triples, then the source of each."""
+    rows, backwards = asked % len(triples), asked >= len(triples)
+    source, target, relation = triples[rows].unbind(1)
+    return Questions(
+        torch.where(backwards, target, source), relation, backwards, torch.where(backwards, source, target)
+    )
+
+
+def descend_on_answers(
+    vectors: RelationVectors,
+    y: Tensor,
+    questions: Questions,
+    limits: Tensor,
+    settings: TrainingSettings,
+    generator: torch.Generator,
+    drops: torch.Generator | None,
+) -> float:
+    """Add the gradients of the loss of a step to the weights; returns the loss.
+
+    The loss of a question is the cross-entropy of its answer among all nodes of the right type, or among
+    `loss_negatives` of them and the answers of the step (`loss_sampler` = 'shared'). Questions with the same known end
+    and relation are one query. `limits` (R, 4) are the first row and the number of sources and of targets of each
+    relation. The memory of y may be used for its gradient.
+    """
+    rows, gradient, total = y.detach(), torch.zeros_like(y), 0.0
+    count = questions.given.numel()
+    for some, first, size in _by_type(questions, limits):
+        pool = None
+        if settings.loss_sampler == "shared":
+            drawn = first + uniform_nodes(size, settings.loss_negatives, generator, y.device)
+            pool = torch.cat([drawn, some.answer]).unique()
+        for block in _blocks(some, size if pool is None else len(pool)):
+            total += _descend_on_block(vectors, rows, gradient, block, (first, size), pool, count, drops)
+    if settings.n3:
+        total += _penalise(vectors, rows, gradient, questions, settings.n3 / count)
+    give_up(y)
+    y.backward(gradient)
+    return total
+
+
+class _Block(NamedTuple):
+    """Queries, and the questions that each stands for."""
+
+    queries: Tensor  # (q, 3) known end, relation, whether a source is asked for
+    which: Tensor  # (b,) the query of each question
+    answers: Tensor  # (b,) rows
+
+
+def _descend_on_block(
+    vectors: RelationVectors,
+    rows: Tensor,
+    gradient: Tensor,
+    block: _Block,
+    span: tuple[int, int],
+    pool: Tensor | None,
+    count: int,
+    drops: torch.Generator | None,
+) -> float:
+    """Add the gradients in the rows to `gradient`, and those in the vectors to them."""
+    first, size = span
+    known, relation, backwards = block.queries.unbind(1)
+    # gathered by hand: the gradient of a gather would be as large as all rows, for each block anew
+    given = rows.index_select(0, known).requires_grad_()
+    far = (rows[first : first + size] if pool is None else rows.index_select(0, pool)).requires_grad_()
+    queries = vectors.queries(given, relation, backwards.bool(), drops)
+    columns = block.answers - first if pool is None else torch.searchsorted(pool, block.answers)
+    loss = _CrossEntropy.apply(vectors.block(queries, far), block.which, columns, count)
+    loss.backward()
+    if given.grad is not None and far.grad is not None:
+        gradient.index_add_(0, known, given.grad)
+        if pool is None:
+            gradient[first : first + size] += far.grad
+        else:
+            gradient.index_add_(0, pool, far.grad)
+    return float(loss.detach())
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """Σ of -log softmax(logits of its query)[its answer] over questions, divided by a count."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, which: Tensor, columns: Tensor, count: int) -> Tensor:
+        chances = logits.softmax(1)
+        shift = logits.amax(1) - chances.amax(1).log()  # the logarithm of the sum: the largest chance is not small
+        ctx.save_for_backward(chances, which, columns)
+        ctx.count = count
+        return (shift[which] - logits[which, columns]).sum() / count
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, None, None, None]:
+        chances, which, columns = ctx.saved_tensors
+        times = torch.bincount(which, minlength=len(chances)).to(chances)
+        chances *= times[:, None]  # nobody else reads them
+        chances.view(-1).index_add_(
+            0, which * chances.shape[1] + columns, -torch.ones_like(columns, dtype=chances.dtype)
+        )
+        return chances.mul_(slope / ctx.count), None, None, None
+
+
+def _penalise(vectors: RelationVectors, rows: Tensor, gradient: Tensor, questions: Questions, weight: float) -> float:
+    """The sum of third powers of both ends and of the vector of each question, with its gradients."""
+    ends, times = torch.cat([questions.given, questions.answer]).unique(return_counts=True)
+    own = rows.index_select(0, ends).requires_grad_()
+    used = vectors.vectors(questions.relation, questions.backwards)
+    loss = weight * ((vectors.cubes(own) * times).sum() + vectors.cubes(used).sum())
+    loss.backward()
+    if own.grad is not None:
+        gradient.index_add_(0, ends, own.grad)
+    return float(loss.detach())
+
+
+def _by_type(questions: Questions, limits: Tensor) -> Iterator[tuple[Questions, int, int]]:
+    """The questions whose answers are of one type, with the first row and the number of its nodes."""
+    spans = torch.where(questions.backwards[:, None], limits[questions.relation, :2], limits[questions.relation, 2:])
+    kinds, kind_of = spans.unique(dim=0, return_inverse=True)
+    for number, (first, size) in enumerate(kinds.tolist()):
+        yield (questions if len(kinds) == 1 else questions.take((kind_of == number).nonzero()[:, 0])), first, size
+
+
+def _blocks(questions: Questions, num_candidates: int) -> Iterator[_Block]:
+    """Distinct queries, so many at a time that their logits stay small."""
+    keys, which = questions.queries.unique(return_inverse=True)
+    ways = keys // _MOST_ROWS
+    queries = torch.stack([keys % _MOST_ROWS, ways // 2, ways % 2], dim=1)
+    order = torch.argsort(which)
+    which, answers = which[order], questions.answer[order]
+    step = max(1, _BLOCK_LOGITS // max(1, num_candidates))
+    for first in range(0, len(queries), step):
+        part = queries[first : first + step]
+        begin, end = torch.searchsorted(which, torch.tensor([first, first + len(part)], device=which.device)).tolist()
+        yield _Block(part, which[begin:end] - first, answers[begin:end])
