@@ -23,11 +23,12 @@ def outcome(name: str, **changed: dict[str, object]) -> TripleOutcome:
     return triple_method(name)(TripleTask(DATA, 0, groups, "cpu"))
 
 
-@pytest.mark.parametrize("name", ["transe", "complex", "rotate"])
-def test_learns_steps_along_a_ring(name: str) -> None:
+# steps along a ring are rotations; as translations they would have to add up to nothing
+@pytest.mark.parametrize(("name", "least"), [("transe", 0.1), ("complex", 0.3), ("rotate", 0.3)])
+def test_learns_steps_along_a_ring(name: str, least: float) -> None:
     found = outcome(name)
     means = found.rank(DATA.test, DATA.known).means
-    assert means["mrr"] > 0.3, "chance is about .04"
+    assert means["mrr"] > least, "chance is below .02"
     assert found.validation == max(record.mrr for record in found.history if record.mrr is not None)
 
 

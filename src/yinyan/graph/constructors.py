@@ -322,6 +322,7 @@ def from_arrays(
         features=features,
         weights=weights,
         times=times,
+        edge_features=edge_features,
         directed=directed,
         sides=sides,
         attributes=attributes,

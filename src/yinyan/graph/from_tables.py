@@ -179,7 +179,7 @@ def _asked_features(opened: TableSource, roles: Roles, options: TableOptions) ->
                 f"edge_features (--edge-feature): column {name!r} of {opened.label} is the {role} already: leave it "
                 f"out, or name another column as {role}"
             )
-        roles = roles._replace(**{role: None})
+        roles = roles._replace(weight=None) if role == "weight" else roles._replace(time=None)
     return asked, roles
 
 

@@ -79,7 +79,7 @@ class BaseModel(nn.Module):
     ) -> Tensor:
         """(n, hidden); `generator` drives dropout, and its absence means inference; only `sign_hops` need `terms`."""
         if self.bias is None:
-            return self._of_table(generator)
+            return self.of_table(generator)
         rate = self.settings.feature_dropout
         blocks: list[Tensor] = []
         if self.feature_weight is not None:
@@ -114,11 +114,12 @@ class BaseModel(nn.Module):
         """One of the weights, whose device and type are those of all."""
         return next(self.parameters())
 
-    def _of_table(self, generator: torch.Generator | None) -> Tensor:
-        """The embeddings as they are, but for what is dropped."""
+    def of_table(self, generator: torch.Generator | None, *, in_place: bool = False) -> Tensor:
+        """The embeddings as they are, but for what is dropped; if `in_place` the table itself where nothing is."""
         if self.table is None:
             raise ValueError("a base model without layers has a table")
-        x = self.table.clone()  # layers may write over what they are given
+        kept = in_place and torch.is_grad_enabled()
+        x: Tensor = self.table if kept else self.table.clone()  # layers may write over what they are given
         if generator is not None and self.settings.node_dropout:
             x = x * dropout(torch.ones_like(x[:, :1]), self.settings.node_dropout, generator)
         return dropout(x, self.settings.dropout, generator)
@@ -139,7 +140,8 @@ class BaseModel(nn.Module):
             x = table @ weight if x is None else x.addmm_(table, weight)
         if x is None:
             raise ValueError("the base model was built for a table, and no rows of it were given")
-        x += self.bias
+        if self.bias is not None:
+            x += self.bias
         for linear in self.rest:
             x = linear(x.relu_())
         return x
@@ -207,6 +209,7 @@ class Encoder(NodeEncoder):
     """Y(T): T descent steps from f on the energy of a message graph."""
 
     base: BaseModel
+    edge_weights: EdgeWeights | None
 
     def __init__(
         self, settings: EncoderSettings, num_nodes: int, num_features: int, num_edge_features: int = 0
@@ -235,7 +238,7 @@ class Encoder(NodeEncoder):
         self.norm = nn.LayerNorm(settings.hidden_size) if settings.output_norm else None
         self.sketches = Sketches(settings.sketch_size) if settings.structure_columns else None
         self.learned_half_life = HalfLife() if settings.half_life == "learned" else None
-        self.edge_weights: EdgeWeights | None = None
+        self.edge_weights = None
 
     def repulsion(self) -> Tensor:
         """λ_k: the fixed value, or softplus or sigmoid of a free parameter."""

@@ -102,7 +102,11 @@ class TypedEncoder(Encoder):
         """(n, hidden) embeddings; without steps no energy is made."""
         if self.settings.num_steps:
             return super().embeddings(given)
-        f = self.base(given.features, None, given.drops)
+        only = self.base.parts[0]
+        if len(self.base.parts) == 1 and isinstance(only, BaseModel) and only.bias is None:
+            f = only.of_table(given.drops, in_place=True)
+        else:
+            f = self.base(given.features, None, given.drops)
         return self.with_sketches(self.finish(f), given.messages, given.hidden)
 
     def attractions(self) -> Tensor | None:

@@ -93,11 +93,9 @@ def _embedded(kind: type[RelationVectors], task: TripleTask) -> TripleOutcome:
         parts = TypedEncoder(encoder, sizes, len(graph.relations)), complex_decoder(encoder.hidden_size)
         model = RelationModel(*parts, vectors).to(device)
     data = typed_data(split, device, ranked=False)
-    state = trained(
-        *(model, partial(AnswerCourse, model, data, settings.training)),
-        f"{kind.__name__}/{typed_fingerprint(split, settings, task.seed)}",
-        *(settings, task.seed, device, task.hooks),
-    )
+    name = f"{kind.__name__}/{typed_fingerprint(split, settings, task.seed)}"
+    course = partial(AnswerCourse, model, data, settings.training)
+    state = trained(model, course, name, settings, task.seed, device, task.hooks)
     given = EncoderInput(data.features, data.valid_messages, Streams.fresh(task.seed, "inference/0", device))  # type: ignore[arg-type]
     with torch.no_grad():
         y = model.encoder.embeddings(given)

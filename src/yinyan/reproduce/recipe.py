@@ -198,7 +198,7 @@ def _recipe(name: str, document: Mapping[str, Any]) -> Recipe:
         if kinds not in ([1, 1], [-1, -1]):
             raise SettingsError(
                 f"{name}: 'also' and 'metric' need to be recall@K, ndcg@K or full-mrr, or all of {', '.join(FILTERED)} "
-                f"(got {further!r} beside {document['metric']!r})"
+                f"(got {further!r})"
             )
     if "sources" in document and not is_ranking_metric(document["metric"]):
         raise SettingsError(f"{name}: 'sources' needs a metric of full ranking (got {document['metric']!r})")

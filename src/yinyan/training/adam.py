@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.optim.adagrad import adagrad
 from torch.optim.adamw import adamw
 
 __all__ = ["Adagrad", "Adam", "Group"]
@@ -115,19 +116,34 @@ class Adagrad(Adam):
     Weights do not decay. What the loop asks of an optimiser is that of Adam.
     """
 
-    names = ("squares",)
+    names = ("squares", "step")
 
     @torch.no_grad()
     def step(self, rate: float) -> None:
         """Update all weights that have a gradient."""
         for group in self.groups:
             for param in group.params:
-                if param.grad is not None:
-                    (squares,) = self._of(param)
-                    squares.addcmul_(param.grad, param.grad)
-                    param.addcdiv_(param.grad, squares.sqrt().add_(_TINY), value=-rate)
+                if param.grad is not None and param.grad.is_sparse:
+                    self._step_some(param, param.grad, rate)
+            chosen = [param for param in group.params if param.grad is not None and not param.grad.is_sparse]
+            if not chosen:
+                continue
+            squares, steps = (list(part) for part in zip(*map(self._of, chosen), strict=True))
+            adagrad(
+                chosen, [param.grad for param in chosen], squares, steps,  # type: ignore[arg-type, misc]
+                fused=all(param.device.type == "cpu" for param in chosen),
+                lr=rate, weight_decay=0.0, lr_decay=0.0, eps=_TINY, maximize=False,
+            )  # fmt: skip
+
+    def _step_some(self, param: nn.Parameter, grad: Tensor, rate: float) -> None:
+        """The same update of the rows of a sparse gradient: the others would not move."""
+        squares = self._of(param)[0]
+        rows, values = grad.indices()[0], grad.values()
+        own = squares.index_select(0, rows).addcmul_(values, values)
+        squares.index_copy_(0, rows, own)
+        param.data.index_add_(0, rows, values / own.sqrt_().add_(_TINY), alpha=-rate)
 
     def _of(self, param: nn.Parameter) -> tuple[Tensor, ...]:
         if param not in self._state:
-            self._state[param] = (torch.zeros_like(param),)
+            self._state[param] = torch.zeros_like(param), torch.zeros((), device=param.device)
         return self._state[param]

@@ -106,7 +106,8 @@ class AnswerCourse(TypedCourse):
 
 def _same_queries(triples: Tensor) -> Tensor:
     """(2t,) a number for each question, the same for those of one query."""
-    return questions_of(triples, torch.arange(2 * len(triples))).queries.unique(return_inverse=True)[1]
+    numbers: Tensor = questions_of(triples, torch.arange(2 * len(triples))).queries.unique(return_inverse=True)[1]
+    return numbers
 
 
 @torch.no_grad()

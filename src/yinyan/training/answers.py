@@ -60,10 +60,11 @@ def descend_on_answers(
     The loss of a question is the cross-entropy of its answer among all nodes of the right type, or among
     `loss_negatives` of them and the answers of the step (`loss_sampler` = 'shared'). Questions with the same known end
     and relation are one query. `limits` (R, 4) are the first row and the number of sources and of targets of each
-    relation. The memory of y may be used for its gradient.
+    relation. The memory of y may be used for its gradient, unless y is a weight itself: then its gradient is sparse
+    where the loss touches few rows.
     """
-    rows, gradient, total = y.detach(), torch.zeros_like(y), 0.0
-    count = questions.given.numel()
+    rows, total, count = y.detach(), 0.0, questions.given.numel()
+    gradient = _Gradient(rows)
     for some, first, size in _by_type(questions, limits):
         pool = None
         if settings.loss_sampler == "shared":
@@ -73,9 +74,51 @@ def descend_on_answers(
             total += _descend_on_block(vectors, rows, gradient, block, (first, size), pool, count, drops)
     if settings.n3:
         total += _penalise(vectors, rows, gradient, questions, settings.n3 / count)
-    give_up(y)
-    y.backward(gradient)
+    if y.is_leaf and gradient.is_sparse and settings.optimizer == "adagrad" and not settings.clip_norm:
+        y.grad = gradient.sparse()
+        return total
+    if not y.is_leaf:
+        give_up(y)
+    y.backward(gradient.dense())
     return total
+
+
+class _Gradient:
+    """The gradient of all rows, of which a step may touch a few."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self._rows = rows
+        self._parts: list[tuple[Tensor, Tensor]] = []  # places and what is added there
+        self._spans: list[tuple[int, Tensor]] = []  # first rows and what is added from there on
+
+    def add(self, places: Tensor, part: Tensor) -> None:
+        """Add to some rows, which may repeat."""
+        self._parts.append((places, part))
+
+    def add_span(self, first: int, part: Tensor) -> None:
+        """Add to rows next to each other."""
+        self._spans.append((first, part))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether less than half of the rows are touched."""
+        return not self._spans and 2 * sum(len(places) for places, _ in self._parts) < len(self._rows)
+
+    def dense(self) -> Tensor:
+        """All rows."""
+        total = torch.zeros_like(self._rows)
+        for first, part in self._spans:
+            total[first : first + len(part)] += part
+        for places, part in self._parts:
+            total.index_add_(0, places, part)
+        return total
+
+    def sparse(self) -> Tensor:
+        """The rows that were touched, each once, in order."""
+        places, which = torch.cat([places for places, _ in self._parts]).unique(return_inverse=True)
+        values = self._rows.new_zeros(len(places), self._rows.shape[1])
+        values.index_add_(0, which, torch.cat([part for _, part in self._parts]))
+        return torch.sparse_coo_tensor(places[None], values, self._rows.shape, is_coalesced=True)
 
 
 class _Block(NamedTuple):
@@ -89,7 +132,7 @@ class _Block(NamedTuple):
 def _descend_on_block(
     vectors: RelationVectors,
     rows: Tensor,
-    gradient: Tensor,
+    gradient: _Gradient,
     block: _Block,
     span: tuple[int, int],
     pool: Tensor | None,
@@ -107,11 +150,11 @@ def _descend_on_block(
     loss = _CrossEntropy.apply(vectors.block(queries, far), block.which, columns, count)
     loss.backward()
     if given.grad is not None and far.grad is not None:
-        gradient.index_add_(0, known, given.grad)
+        gradient.add(known, given.grad)
         if pool is None:
-            gradient[first : first + size] += far.grad
+            gradient.add_span(first, far.grad)
         else:
-            gradient.index_add_(0, pool, far.grad)
+            gradient.add(pool, far.grad)
     return float(loss.detach())
 
 
@@ -138,7 +181,9 @@ class _CrossEntropy(torch.autograd.Function):
         return chances.mul_(slope / ctx.count), None, None, None
 
 
-def _penalise(vectors: RelationVectors, rows: Tensor, gradient: Tensor, questions: Questions, weight: float) -> float:
+def _penalise(
+    vectors: RelationVectors, rows: Tensor, gradient: _Gradient, questions: Questions, weight: float
+) -> float:
     """The sum of third powers of both ends and of the vector of each question, with its gradients."""
     ends, times = torch.cat([questions.given, questions.answer]).unique(return_counts=True)
     own = rows.index_select(0, ends).requires_grad_()
@@ -146,7 +191,7 @@ def _penalise(vectors: RelationVectors, rows: Tensor, gradient: Tensor, question
     loss = weight * ((vectors.cubes(own) * times).sum() + vectors.cubes(used).sum())
     loss.backward()
     if own.grad is not None:
-        gradient.index_add_(0, ends, own.grad)
+        gradient.add(ends, own.grad)
     return float(loss.detach())
 
 
