@@ -55,7 +55,7 @@ class TripleOutcome(NamedTuple):
     """The result of a method on a knowledge graph."""
 
     rank: Callable[[Rows, Rows], FilteredRanking]  # of (t, 3) triples, those of the second argument left out
-    validation: float  # filtered MRR of the best epoch on validation triples, or what the settings choose by
+    validation: float | None  # filtered MRR of the best epoch on validation triples, or what the settings choose by
     history: tuple[EpochRecord, ...]
 
 
@@ -138,7 +138,7 @@ def _constant(task: TripleTask) -> TripleOutcome:
 
         return filtered_ranking(same, same, triples, known=known)
 
-    return TripleOutcome(rank, float("nan"), ())
+    return TripleOutcome(rank, None, ())
 
 
 def _split(task: TripleTask) -> TypedSplit:
