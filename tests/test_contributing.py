@@ -27,8 +27,8 @@ def test_the_worked_decoder_keeps_the_contract(tmp_path: Path) -> None:
     )
     edit(
         source / "settings.py",
-        'Literal["hadamard", "dot", "multi-dot", "distance"]',
-        'Literal["hadamard", "dot", "multi-dot", "distance", "cosine"]',
+        'Literal["hadamard", "dot", "multi-dot", "distance", "complex"]',
+        'Literal["hadamard", "dot", "multi-dot", "distance", "complex", "cosine"]',
     )
     (tmp_path / "test_cosine.py").write_text(f"from contracts import DecoderContract\n\n\n{contract}")
 

@@ -102,7 +102,7 @@ class TestValues:
             (
                 DecoderSettings,
                 {"kind": "cosine"},
-                r"decoder\.kind: needs to be 'hadamard', 'dot', 'multi-dot' or 'distance' \(got 'cosine'\)",
+                r"decoder\.kind: needs to be 'hadamard', 'dot', 'multi-dot', 'distance' or 'complex' \(got 'cosine'\)",
             ),
             (
                 TrainingSettings,

@@ -161,7 +161,7 @@ class TestSettingsCommand:
             "allowed": "an integer of at least 0",
         }
         assert by_name["encoder.margin"]["default"] == "none"
-        assert by_name["decoder.kind"]["allowed"] == "'hadamard', 'dot', 'multi-dot' or 'distance'"
+        assert by_name["decoder.kind"]["allowed"] == "'hadamard', 'dot', 'multi-dot', 'distance' or 'complex'"
 
     def test_reads_well_at_a_hundred_columns(self) -> None:
         lines = works("settings").out.splitlines()
@@ -220,6 +220,7 @@ TABLE = [
     (("--no-weight",), "weight", False),
     (("--time", "when"), "time", "when"),
     (("--no-time",), "time", False),
+    (("--edge-feature", "channel", "--edge-feature", "km"), "edge_features", ["channel", "km"]),
     (("--node-id", "key", "--nodes", "a.csv"), "node_id", "key"),
     (("--feature", "a", "--feature", "b", "--nodes", "a.csv"), "feature_columns", ["a", "b"]),
     (("--label", "title", "--nodes", "a.csv"), "label", "title"),

@@ -182,7 +182,7 @@ class TestTables:
             ({"edge_features": ["lenght"]}, "lenght"),
             ({"edge_features": ["source"]}, "'source' of the edge table is the source already"),
             ({"edge_features": ["weight"], "weight": "weight"}, "is the weight already"),
-            ({"edge_features": ["same"]}, "no column of 'same' says anything"),
+            ({"edge_features": ["same"]}, "no column of 'same' can be used"),
         ],
     )
     def test_columns_that_cannot_be_are_refused(self, options: dict, message: str) -> None:  # type: ignore[type-arg]

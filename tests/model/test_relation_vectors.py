@@ -1,4 +1,4 @@
-"""Vectors of relations: queries equal the formulas, pairs are the mean of both ways, decoders score alike."""
+"""Vectors of relations: queries equal the formulas, pairs have one score, decoders score alike."""
 
 from __future__ import annotations
 
@@ -66,6 +66,16 @@ def test_a_pair_is_the_mean_of_both_ways(kind: type[RelationVectors]) -> None:
         both += vectors.paired(queries, y[triples[:, sought]]) / 2
     torch.testing.assert_close(vectors.logits(complex_decoder(SIZE), y, triples, None), both)
     torch.testing.assert_close(vectors.logits(complex_decoder(SIZE), y, triples[:, None], None), both[:, None])
+
+
+def test_a_pair_of_a_relation_that_asks_for_targets_alone_has_their_score() -> None:
+    vectors, y = ComplexVectors(SIZE, [True, True], one_way=[False, True]), rows(8)
+    triples = torch.tensor([[0, 1, 1], [5, 3, 1]])
+    queries = vectors.queries(y[triples[:, 0]], triples[:, 2], torch.zeros(2, dtype=torch.bool))
+    found = vectors.logits(complex_decoder(SIZE), y, triples, None)
+    torch.testing.assert_close(found, vectors.paired(queries, y[triples[:, 1]]))
+    decoder = vectors.decoder_of(complex_decoder(SIZE), 1)
+    torch.testing.assert_close(decoder(y[triples[:, 0]], y[triples[:, 1]]), found)
 
 
 @pytest.mark.parametrize("turned", [[True, True, True], [True, False, True], [False, False, False]])

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from typed_graphs import shop
 from yinyan import Graph, LinkPredictor
 from yinyan.errors import SettingsError
+from yinyan.model.answer_ranking import rank_answers
 from yinyan.model.relation_vectors import ComplexVectors, RelationVectors
 from yinyan.model.typed_fitted import TypedFitted
 from yinyan.peers.triple_formulas import DistMultVectors, RotatEVectors, TransEVectors
 from yinyan.settings import TrainingSettings
 from yinyan.training import answers
 from yinyan.training.adam import Adagrad, Group
-from yinyan.training.answer_course import rank_answers
 from yinyan.training.answers import descend_on_answers, questions_of
 
 TRIPLES = torch.tensor([[0, 5, 0], [0, 6, 0], [1, 5, 0], [3, 4, 1], [3, 4, 1], [6, 2, 1]])

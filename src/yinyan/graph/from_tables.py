@@ -193,7 +193,7 @@ def _edge_features(
     encoder = replace(encoder, sparse=False)
     if not encoder.num_columns:
         raise InputError(
-            f"edge_features (--edge-feature): no column of {listed(asked)} says anything: each needs numbers or "
+            f"edge_features (--edge-feature): no column of {listed(asked)} can be used: each needs numbers or "
             "categories that differ between edges"
         )
     found = {use.column: use._replace(table=opened.label, role=_role(use)) for use in uses}

@@ -42,7 +42,7 @@ class TableOptions:
         None, "column of edge times (default: guessed)", switch=Switch("no-time", False, "read no edge times")
     )
     edge_features: Sequence[str | int] | None = _option(
-        None, "column of the edge table that weighs messages, repeatable (default: none)", flag="edge-feature"
+        None, "column of the edge table to weigh messages by, repeatable", flag="edge-feature"
     )
     nodes: Any = _option(None, "table of nodes: ids and feature columns (default: none)")  # noqa: RUF009
     node_id: str | int | None = _option(None, "column of ids in the node table (default: guessed)")

@@ -79,14 +79,18 @@ class RelationVectors(nn.Module):
 class ComplexVectors(RelationVectors):
     """Re Σ y_i w_r ȳ_j over complex columns, the two halves of a row (Trouillon et al., ICML 2016).
 
-    The score of a pair is the mean of both ways: Re Σ y_i c_r ȳ_j with c_r = (w_r + w̄'_r) / 2. A relation without
+    A pair has one score, Re Σ y_i c_r ȳ_j. With a direction within one type, where targets are asked for, c_r = w_r.
+    Between two types, where both ends are, it is the mean of both ways, c_r = (w_r + w̄'_r) / 2. A relation without
     direction has real vectors, the same both ways.
     """
 
-    def __init__(self, size: int, turned: Sequence[bool], rate: float = 0.0) -> None:
+    def __init__(
+        self, size: int, turned: Sequence[bool], rate: float = 0.0, one_way: Sequence[bool] | None = None
+    ) -> None:
         if size % 2:
             raise SettingsError(f"encoder.hidden_size: complex columns need an even number (got {size})")
         super().__init__(size, turned, rate)
+        self.one_way = tuple([False] * len(self.turned) if one_way is None else one_way)  # targets alone are asked for
         self._identity: list[nn.Parameter] = []  # one for the decoders of all relations
 
     def vectors(self, relation: Tensor, backwards: Tensor) -> Tensor:
@@ -109,19 +113,25 @@ class ComplexVectors(RelationVectors):
         real, imaginary = rows.chunk(2, dim=-1)
         return (real.square() + imaginary.square() + 1e-24).pow(1.5).sum(-1)  # a finite gradient at 0
 
-    def mean_vectors(self) -> Tensor:
+    def pair_vectors(self) -> Tensor:
         """(R, d) c_r."""
         everyone = torch.arange(len(self.turned), device=self.forth.device)
         forth, back = (self.vectors(everyone, torch.full_like(everyone, way, dtype=torch.bool)) for way in (0, 1))
         (a, b), (c, d) = forth.chunk(2, dim=1), back.chunk(2, dim=1)
-        return torch.cat([a + c, b - d], dim=1) / 2
+        one_way = torch.tensor(self.one_way, device=forth.device)[:, None]
+        return torch.where(one_way, forth, torch.cat([a + c, b - d], dim=1) / 2)
+
+    def logits(self, decoder: Decoder, y: Tensor, triples: Tensor, generator: torch.Generator | None) -> Tensor:
+        """(...) logits of (..., 3) rows of source and target and the number of a relation, by c_r."""
+        vectors = self.pair_vectors()[triples[..., 2]]
+        return self.paired(self.asked(y[triples[..., 0]], vectors), y[triples[..., 1]])
 
     @torch.no_grad()
     def decoder_of(self, decoder: Decoder, relation: int) -> Decoder:
         """A plain decoder with the scores of one relation: an inner product after a map of the source."""
         if not isinstance(decoder, DotDecoder):
             raise TypeError(f"vectors of relations come with an inner product (got {type(decoder).__name__})")
-        real, imaginary = (part.diag() for part in self.mean_vectors()[relation].chunk(2))
+        real, imaginary = (part.diag() for part in self.pair_vectors()[relation].chunk(2))
         made = complex_decoder(self.size).to(real.device)
         turn = torch.cat([torch.cat([real, imaginary], 1), torch.cat([-imaginary, real], 1)])
         made.source_map = nn.Parameter(turn, requires_grad=False)

@@ -67,6 +67,12 @@ class TypedBase(BaseModel):
         return rows[0] if len(rows) == 1 else torch.cat(rows)
 
     @property
+    def only(self) -> BaseModel | None:
+        """The base model of the only type, if there is one."""
+        first = self.parts[0]
+        return first if len(self.parts) == 1 and isinstance(first, BaseModel) else None
+
+    @property
     def is_row_wise(self) -> bool:
         """Rows are computed type by type."""
         return False
@@ -102,8 +108,8 @@ class TypedEncoder(Encoder):
         """(n, hidden) embeddings; without steps no energy is made."""
         if self.settings.num_steps:
             return super().embeddings(given)
-        only = self.base.parts[0]
-        if len(self.base.parts) == 1 and isinstance(only, BaseModel) and only.bias is None:
+        only = self.base.only if isinstance(self.base, TypedBase) else None
+        if only is not None and only.bias is None:
             f = only.of_table(given.drops, in_place=True)
         else:
             f = self.base(given.features, None, given.drops)

@@ -106,4 +106,5 @@ def _vectors(settings: Settings, graph: TypedGraph, predicted: tuple[str, ...]) 
         )
     found = [graph.relations[name] for name in predicted]
     turned = [not relation.is_within or (relation.directed and settings.decoder.directed_maps) for relation in found]
-    return ComplexVectors(settings.encoder.hidden_size, turned, settings.decoder.dropout)
+    one_way = [relation.is_within and way for relation, way in zip(found, turned, strict=True)]
+    return ComplexVectors(settings.encoder.hidden_size, turned, settings.decoder.dropout, one_way)

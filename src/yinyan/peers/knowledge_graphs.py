@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.errors import SettingsError
 from yinyan.metrics.filtered_ranking import FilteredRanking, filtered_ranking
+from yinyan.model.answer_ranking import rank_answers
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.relation_decoder import RelationModel
@@ -26,7 +27,7 @@ from yinyan.randomness import Streams, named_seed
 from yinyan.retrieval.relation_ranking import numbered, relation_ranking
 from yinyan.settings import Settings
 from yinyan.splits.typed_split import TypedSplit, given_typed_split
-from yinyan.training.answer_course import AnswerCourse, rank_answers
+from yinyan.training.answer_course import AnswerCourse
 from yinyan.training.fit import trained
 from yinyan.training.hooks import Hooks
 from yinyan.training.typed_data import typed_data

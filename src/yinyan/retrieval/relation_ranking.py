@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from yinyan.graph.typed_graph import TypedGraph
+from yinyan.graph.typed_graph import Relation, TypedGraph
 from yinyan.metrics.filtered_ranking import FilteredRanking, filtered_ranking
-from yinyan.model.decoder import Decoder, DotDecoder
+from yinyan.model.answer_ranking import rank_answers
+from yinyan.model.decoder import Decoder
+from yinyan.model.relation_vectors import RelationVectors
 from yinyan.model.typed_fitted import TypedFitted
-from yinyan.retrieval.scorer import Scorer, dot_queries
+from yinyan.retrieval.scorer import Scorer
 
 __all__ = ["numbered", "relation_ranking"]
 
@@ -33,7 +35,8 @@ def relation_ranking(
 ) -> FilteredRanking:
     """Filtered ranking of (t, 3) triples of rows and numbers of predicted relations, by the model's decoder.
 
-    Candidates are all nodes of the right type. `known` are left out; of relations without direction either way round.
+    Vectors of relations ask for each end by a vector of its own. Candidates are all nodes of the right type. `known`
+    are left out; of relations without direction either way round.
     """
     graph, y = fitted.graph, fitted.embeddings
     found = [graph.relations[name] for name in fitted.predicted]
@@ -41,8 +44,12 @@ def relation_ranking(
         [graph.offsets[kind] + np.arange(len(graph.nodes[kind].ids)) for kind in kinds]
         for kinds in ([r.source for r in found], [r.target for r in found])
     )
+    vectors = fitted.model.relations
     both = np.array([r.is_within and not r.directed for r in found])
     mirrored = known[both[known[:, 2]]][:, [1, 0, 2]]
+    known = np.concatenate([known, mirrored])
+    if isinstance(vectors, RelationVectors):
+        return rank_answers(vectors, y, triples, known, _spans(graph, found), ks=ks)
     scorers: dict[tuple[int, bool], Scorer] = {}
 
     def scores(rows: Rows, relation: int, *, backwards: bool) -> NDArray[np.float32]:
@@ -51,22 +58,23 @@ def relation_ranking(
             decoder = fitted.relations[fitted.predicted[relation]].model.decoder
             scorers[key] = Scorer(_turned(decoder) if backwards else decoder)
         candidates = (heads_of if backwards else tails_of)[relation]
-        decoder = scorers[key].decoder
-        if type(decoder) is DotDecoder and decoder.structure is None:  # all sources in one product of two matrices
-            far = y[int(candidates[0]) : int(candidates[-1]) + 1]  # the nodes of a type stand next to each other
-            found: NDArray[np.float32] = (dot_queries(decoder, y[torch.from_numpy(rows)]) @ far.T).cpu().numpy()
-            return found
         return np.stack([scorers[key].scores(y, y[int(row)], candidates) for row in rows])
 
     return filtered_ranking(
         lambda rows, relation: scores(rows, relation, backwards=False),
         lambda rows, relation: scores(rows, relation, backwards=True),
         triples,
-        known=np.concatenate([known, mirrored]),
+        known=known,
         heads_of=heads_of,
         tails_of=tails_of,
         ks=ks,
     )
+
+
+def _spans(graph: TypedGraph, relations: Sequence[Relation]) -> torch.Tensor:
+    """(R, 4) the first row and the number of sources and of targets of each relation."""
+    ends = [(graph.offsets[kind], len(graph.nodes[kind].ids)) for r in relations for kind in (r.source, r.target)]
+    return torch.tensor(ends, dtype=torch.int64).view(-1, 4)
 
 
 def _turned(decoder: Decoder) -> Decoder:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from yinyan.errors import SettingsError
-from yinyan.metrics.filtered_ranking import FilteredRanking, filtered_ranking
+from yinyan.model.answer_ranking import rank_answers
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
 from yinyan.model.relation_decoder import RelationModel
@@ -24,7 +24,7 @@ from yinyan.training.past import marked
 from yinyan.training.typed_course import TypedCourse
 from yinyan.training.typed_data import TypedData
 
-__all__ = ["AnswerCourse", "rank_answers"]
+__all__ = ["AnswerCourse"]
 
 _TOGETHER = 20  # questions with the same query that a step gets at once: one query serves them, and hubs are spread
 _RANKED = 5_000  # validation triples that choose the epoch
@@ -108,26 +108,3 @@ def _same_queries(triples: Tensor) -> Tensor:
     """(2t,) a number for each question, the same for those of one query."""
     numbers: Tensor = questions_of(triples, torch.arange(2 * len(triples))).queries.unique(return_inverse=True)[1]
     return numbers
-
-
-@torch.no_grad()
-def rank_answers(vectors: RelationVectors, y: Tensor, triples: Rows, known: Rows, limits: Tensor) -> FilteredRanking:
-    """Filtered ranking of (t, 3) triples, each end by the vector that asks for it; `known` are left out."""
-    spans = limits.tolist()
-
-    def scores(rows: Rows, relation: int, backwards: bool) -> NDArray[np.float32]:
-        first, size = spans[relation][:2] if backwards else spans[relation][2:]
-        given = torch.from_numpy(rows).to(y.device)
-        numbers = torch.full_like(given, relation)
-        queries = vectors.queries(y[given], numbers, torch.full_like(given, backwards, dtype=torch.bool))
-        found: NDArray[np.float32] = vectors.block(queries, y[first : first + size]).cpu().numpy()
-        return found
-
-    return filtered_ranking(
-        lambda rows, relation: scores(rows, relation, False),
-        lambda rows, relation: scores(rows, relation, True),
-        triples,
-        known=known,
-        heads_of=[np.arange(first, first + size) for first, size, _, _ in spans],
-        tails_of=[np.arange(first, first + size) for _, _, first, size in spans],
-    )

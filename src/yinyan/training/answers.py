@@ -118,7 +118,9 @@ class _Gradient:
         places, which = torch.cat([places for places, _ in self._parts]).unique(return_inverse=True)
         values = self._rows.new_zeros(len(places), self._rows.shape[1])
         values.index_add_(0, which, torch.cat([part for _, part in self._parts]))
-        return torch.sparse_coo_tensor(places[None], values, self._rows.shape, is_coalesced=True)
+        return torch.sparse_coo_tensor(
+            places[None], values, self._rows.shape, is_coalesced=True, check_invariants=False
+        )
 
 
 class _Block(NamedTuple):
