@@ -77,14 +77,34 @@ def test_loss_and_gradients_are_those_of_the_definition(
         torch.testing.assert_close(found, wanted)
 
 
-def test_a_shared_sample_of_all_nodes_has_the_same_loss() -> None:
+def test_a_sample_that_is_all_nodes_has_the_same_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "uniform_nodes", lambda size, *others: torch.randperm(size))
     asked = torch.arange(12)
     vectors, y = made()
     everyone = descended(vectors, y, asked, settings())
     again, z = made()
-    shared = TrainingSettings(loss="infonce", loss_sampler="shared", loss_negatives=500)
-    assert descended(again, z, asked, shared) == pytest.approx(everyone)
-    torch.testing.assert_close(y.grad, z.grad)
+    assert descended(again, z, asked, settings(loss_sampler="shared")) == pytest.approx(everyone)
+    for found, wanted in (
+        (z.grad, y.grad),
+        (again.forth.grad, vectors.forth.grad),
+        (again.back.grad, vectors.back.grad),
+    ):
+        torch.testing.assert_close(found, wanted)
+
+
+def test_a_sample_stands_for_all_nodes() -> None:
+    """The mean over many draws is near the loss over all, a little below it."""
+    asked = torch.arange(12)
+    everyone = descended(*made(), asked, settings())
+    chosen = settings(loss_sampler="shared", loss_negatives=4)
+    found = []
+    for seed in range(200):
+        vectors, y = made()
+        generator = torch.Generator().manual_seed(seed)
+        found.append(
+            descend_on_answers(vectors, y.clone(), questions_of(TRIPLES, asked), LIMITS, chosen, generator, None)
+        )
+    assert everyone - 0.2 < np.mean(found) < everyone + 0.02
 
 
 def test_a_weight_itself_gets_a_sparse_gradient_where_few_rows_are_touched() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from yinyan.model.descent import give_up
@@ -57,9 +58,9 @@ def descend_on_answers(
 ) -> float:
     """Add the gradients of the loss of a step to the weights; returns the loss.
 
-    The loss of a question is the cross-entropy of its answer among all nodes of the right type, or among
-    `loss_negatives` of them and the answers of the step (`loss_sampler` = 'shared'). Questions with the same known end
-    and relation are one query. `limits` (R, 4) are the first row and the number of sources and of targets of each
+    The loss of a question is the cross-entropy of its answer among all nodes of the right type; with `loss_sampler` =
+    'shared' the step's `loss_negatives`, drawn uniformly, stand for all others. Questions with the same known end and
+    relation are one query. `limits` (R, 4) are the first row and the number of sources and of targets of each
     relation. The memory of y may be used for its gradient, unless y is a weight itself: then its gradient is sparse
     where the loss touches few rows.
     """
@@ -68,8 +69,7 @@ def descend_on_answers(
     for some, first, size in _by_type(questions, limits):
         pool = None
         if settings.loss_sampler == "shared":
-            drawn = first + uniform_nodes(size, settings.loss_negatives, generator, y.device)
-            pool = torch.cat([drawn, some.answer]).unique()
+            pool = first + uniform_nodes(size, settings.loss_negatives, generator, y.device)
         for block in _blocks(some, size if pool is None else len(pool)):
             total += _descend_on_block(vectors, rows, gradient, block, (first, size), pool, count, drops)
     if settings.n3:
@@ -148,16 +148,41 @@ def _descend_on_block(
     given = rows.index_select(0, known).requires_grad_()
     far = (rows[first : first + size] if pool is None else rows.index_select(0, pool)).requires_grad_()
     queries = vectors.queries(given, relation, backwards.bool(), drops)
-    columns = block.answers - first if pool is None else torch.searchsorted(pool, block.answers)
-    loss = _CrossEntropy.apply(vectors.block(queries, far), block.which, columns, count)
-    loss.backward()
-    if given.grad is not None and far.grad is not None:
-        gradient.add(known, given.grad)
-        if pool is None:
-            gradient.add_span(first, far.grad)
-        else:
-            gradient.add(pool, far.grad)
+    if pool is None:
+        loss = _CrossEntropy.apply(vectors.block(queries, far), block.which, block.answers - first, count)
+        loss.backward()
+        gradient.add_span(first, _grad(far))
+    else:
+        answers = rows.index_select(0, block.answers).requires_grad_()
+        own = vectors.paired(queries.index_select(0, block.which), answers)
+        loss = _sampled(vectors.block(queries, far), own, block, pool, size) / count
+        loss.backward()
+        gradient.add(pool, _grad(far))
+        gradient.add(block.answers, _grad(answers))
+    gradient.add(known, _grad(given))
     return float(loss.detach())
+
+
+def _sampled(logits: Tensor, own: Tensor, block: _Block, pool: Tensor, size: int) -> Tensor:
+    """The sum of the cross-entropies of answers with logits `own`, where (q, k) logits of a sample stand for the others.
+
+    An answer that was drawn is no negative of its own question.
+    """
+    others = logits.logsumexp(1)[block.which]
+    number = pool.new_full(own.shape, len(pool))
+    order = pool.argsort()
+    place = torch.searchsorted(pool[order], block.answers).clamp(max=len(pool) - 1)
+    met = (pool[order][place] == block.answers).nonzero()[:, 0]
+    if met.numel():
+        same = pool[None] == block.answers[met, None]
+        others = others.index_copy(0, met, logits[block.which[met]].masked_fill(same, -torch.inf).logsumexp(1))
+        number[met] -= same.sum(1)
+    others = others + ((size - 1) / number.clamp(min=1).to(own)).log()
+    return F.softplus(others - own).sum()
+
+
+def _grad(rows: Tensor) -> Tensor:
+    return torch.zeros_like(rows) if rows.grad is None else rows.grad
 
 
 class _CrossEntropy(torch.autograd.Function):

@@ -70,7 +70,7 @@ def _with_vectors(graph: TypedGraph, predicted: tuple[str, ...]) -> Suggestion:
             **{"batch_size": _BATCH, "epochs": _EPOCHS, "evaluate_every": _EVERY, "patience": 2},
         },
     }
-    among = "all nodes" if everyone else f"{_SAMPLE:,} nodes and the answers of the step"
+    among = "all nodes" if everyone else f"a sample of {_SAMPLE:,} nodes"
     return Suggestion(
         Settings().updated(overrides),
         (
