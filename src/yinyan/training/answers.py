@@ -164,7 +164,7 @@ def _descend_on_block(
 
 
 def _sampled(logits: Tensor, own: Tensor, block: _Block, pool: Tensor, size: int) -> Tensor:
-    """The sum of the cross-entropies of answers with logits `own`, where (q, k) logits of a sample stand for the others.
+    """The sum of the cross-entropies of answers with logits `own`; (q, k) logits of a sample stand for the others.
 
     An answer that was drawn is no negative of its own question.
     """
