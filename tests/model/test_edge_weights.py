@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -143,7 +145,7 @@ class TestFit:
         assert found["channel",] > 0.9 > 0.8 > found[None]
 
     @pytest.mark.parametrize("directed", [False, True])
-    def test_is_saved_and_grown(self, directed: bool, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    def test_is_saved_and_grown(self, directed: bool, tmp_path: Path) -> None:
         graph = described(directed=directed)
         model = LinkPredictor(**tiny(encoder={"sketch_size": 8}, training={"epochs": 2})).fit(graph)
         model.save(tmp_path / "model")
@@ -170,6 +172,13 @@ class TestTables:
         assert merged[1:].tolist() == [0.5, 0.5]
         assert graph.with_edges([0]).edge_features is not None
         assert graph.with_edges([0]).edge_features.shape == (1, 3)  # type: ignore[union-attr]
+
+    def test_numbers_of_a_text_file_are_numbers(self, tmp_path: Path) -> None:
+        rows = [f"{i},{i + 1},{i / 7:.3f},{'ab'[i % 2]}" for i in range(40)]
+        (tmp_path / "edges.csv").write_text("\n".join(["source,target,km,kind", *rows]))
+        graph = Graph.from_table(tmp_path / "edges.csv", edge_features=["km", "kind"])
+        assert graph.edge_features is not None and graph.edge_features.shape == (40, 3)
+        assert graph.edge_features[:, 0].std() == pytest.approx(1, abs=1e-3)
 
     def test_a_guessed_weight_gives_way(self) -> None:
         table = {"source": [0, 1, 2], "target": [1, 2, 0], "weight": [1.0, 2.0, 5.0]}

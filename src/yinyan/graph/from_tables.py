@@ -189,7 +189,8 @@ def _edge_features(
     """The columns as a dense matrix, what made it, and what each column became."""
     if not asked:
         return None, None, {}
-    encoder, uses = fit_columns(table, list(asked), na_values=na_values)
+    typed = pa.table({n: typed_column(table[n], na_values, dates_only=not opened.is_text) for n in asked})
+    encoder, uses = fit_columns(typed, list(asked), na_values=na_values)
     encoder = replace(encoder, sparse=False)
     if not encoder.num_columns:
         raise InputError(
@@ -197,7 +198,7 @@ def _edge_features(
             "categories that differ between edges"
         )
     found = {use.column: use._replace(table=opened.label, role=_role(use)) for use in uses}
-    return cast("npt.NDArray[np.float32]", encoder.transform(table)), encoder, found
+    return cast("npt.NDArray[np.float32]", encoder.transform(typed)), encoder, found
 
 
 def _role(use: ColumnUse) -> str:
