@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 import yinyan
 from typed_graphs import QUICK, one_kind, shop
 from yinyan import Graph, LinkPredictor, TypedGraph
-from yinyan.errors import InputError, SettingsError, UnknownNodeError
+from yinyan.errors import InputError, SettingsError, UnknownNodeError, YinYanError
 from yinyan.model.typed_fitted import TypedFitted
 from yinyan.splits.typed_split import typed_split
 
@@ -126,6 +127,14 @@ class TestQuestions:
         assert len(near) == 4
         assert "3" not in near.targets
 
+    def test_best_links_between_two_types_occur_once(self, model: LinkPredictor) -> None:
+        """Also where the decoder knows directions, because another relation has one."""
+        best = model.best_links(40, relation="buys")
+        assert set(best.source_types or ()) == {"person"} and set(best.target_types or ()) == {"product"}
+        assert len(set(zip(best.sources, best.targets, strict=True))) == 40
+        found = model.recommend([("person", str(i)) for i in range(24)], k=18, relation="buys")
+        assert best.scores.tolist() == pytest.approx(sorted(found.scores.tolist(), reverse=True)[:40], abs=1e-5)
+
     def test_embeddings_by_type(self, graph: TypedGraph, model: LinkPredictor) -> None:
         row = graph.row_of("product", "3")
         np.testing.assert_array_equal(model.embed(("product", "3")), model.embeddings_[row])
@@ -147,6 +156,70 @@ class TestQuestions:
         one = fitted(graph, "buys")
         other = fitted(graph.with_edges({"views": []}), "buys")
         assert one.score(("3", "4")) != other.score(("3", "4"))
+
+
+class TestNewNodes:
+    def test_one_relation_and_one_type_grows_as_the_plain_model(self) -> None:
+        plain_graph, typed_graph = one_kind()
+        plain, typed = (LinkPredictor(**QUICK).fit(graph) for graph in (plain_graph, typed_graph))
+        edges = [(99, 0), (99, 3), (100, 99)]
+        one, other = (who.extended([99, 100], None, edges) for who in (plain, typed))
+        np.testing.assert_allclose(one.embeddings_, other.embeddings_, rtol=1e-5, atol=1e-6)
+        assert one.recommend(99, k=4).targets == other.recommend(99, k=4).targets
+
+    def test_a_new_product_is_recommended_to_those_who_buy_alike(self, buyers: LinkPredictor) -> None:
+        edges = [(str(i), "new") for i in range(0, 12, 2)]
+        grown = buyers.extended(["new"], None, edges, type="product", relation="buys")
+        found = grown.recommend(("product", "new"), k=6, relation="buys")
+        assert not {person for person, _ in edges} & set(found.targets)
+        assert np.mean([int(person) % 2 == 0 for person in found.targets]) >= 0.8
+        assert len(buyers.graph_.nodes["product"].ids) == 18  # type: ignore[attr-defined]
+        vectors = buyers.embed_new(["new"], None, edges, type="product", relation="buys")
+        np.testing.assert_array_equal(vectors[0], grown.embed(("product", "new")))
+
+    def test_edges_of_several_relations_and_features(self, model: LinkPredictor, tmp_path: Path) -> None:
+        edges = {"buys": [("ann", "3"), ("ann", "5")], "follows": [("ann", "7"), ("9", "ann")], "views": []}
+        features = {"age": [33.0], "group": [1.0]}
+        grown = model.extended(["ann"], features, edges, type="person")
+        assert set(grown.recommend(("person", "ann"), k=30, relation="buys").targets).isdisjoint({"3", "5"})
+        assert grown.explain("9", "ann", relation="follows").is_link
+        grown.save(tmp_path / "grown")
+        again = LinkPredictor.load(tmp_path / "grown")
+        assert again.score(("ann", "4"), relation="buys") == grown.score(("ann", "4"), relation="buys")
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"relation": None}, "name the relation of the new edges"),
+            ({"type": None}, "name the type of the new nodes"),
+            ({"type": "shop"}, "there is no node type 'shop'"),
+            ({"relation": "bys"}, "nearest: 'buys'"),
+            ({"type": "person", "relation": "buys", "edges": [("x", "1")]}, "'x' is not in the graph"),
+            ({"edges": [("1", "3")]}, "joins two known nodes"),
+            ({"ids": ["3"]}, "'3' is a 'product' already"),
+            ({"relation": "follows"}, "joins no nodes of type 'product'"),
+            ({"edges": [("1", "new", "2")]}, "needs two ends"),
+            ({"edges": [(("product", "new"), "1")]}, "are (source, target)"),
+            ({"features": [[1.0]]}, "has no features"),
+            ({"edges": {"buys": [("1", "new")]}}, "leave 'relation' out"),
+        ],
+    )
+    def test_what_is_refused(self, model: LinkPredictor, change: dict[str, Any], words: str) -> None:
+        given: dict[str, Any] = {"type": "product", "relation": "buys", "ids": ["new"], "features": None}
+        given |= {"edges": [("1", "new")], **change}
+        with pytest.raises(YinYanError, match=re.escape(words)):
+            model.extended(given.pop("ids"), given.pop("features"), given.pop("edges"), **given)
+
+    def test_types_of_a_plain_model(self) -> None:
+        model = LinkPredictor(**QUICK).fit(one_kind()[0])
+        with pytest.raises(InputError, match="leave 'type' out"):
+            model.extended([99], None, [(99, 0)], type="person")
+
+
+def test_the_energy_falls(model: LinkPredictor) -> None:
+    trace = model.energy_trace()
+    assert trace == pytest.approx(list(_whole(model).energy), rel=1e-4)
+    assert len(model.energy_trace(5)) == 6
 
 
 class TestMaps:
@@ -202,7 +275,6 @@ class TestWhatIsRefused:
             lambda: yinyan.temporal_split(graph, seed=0),  # type: ignore[arg-type]
             lambda: model.index(),
             lambda: model.extended(["new"], None, [("new", "3")]),
-            lambda: model.energy_trace(),
             lambda: graph.edges,
         ]
         for call in calls:

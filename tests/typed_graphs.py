@@ -6,7 +6,7 @@ import numpy as np
 
 from yinyan import Graph, TypedGraph
 
-__all__ = ["QUICK", "one_kind", "shop", "shop_tables"]
+__all__ = ["QUICK", "odd", "one_kind", "shop", "shop_tables"]
 
 # settings of a fit in a second
 QUICK = {
@@ -50,6 +50,25 @@ def shop(*, seed: int = 0, people: int = 24, products: int = 18) -> TypedGraph:
         ("person", "follows", "person"): columns(tables["follows"], ("who", "whom")),
     }
     return Graph.from_tables(edges, {"person": person, "product": product}, directed=["follows"], unmatched="keep")
+
+
+def odd() -> TypedGraph:
+    """A ring, a hub that has every edge of its relation, a relation of three edges, and a type without edges.
+
+    The ids of the type without edges are those of other nodes too.
+    """
+    count = 30
+
+    def columns(pairs: list[tuple[int, int]]) -> dict[str, list[str]]:
+        return {"source": [str(a) for a, _ in pairs], "target": [str(b) for _, b in pairs]}
+
+    edges = {
+        ("node", "ring", "node"): columns([(i, (i + 1) % count) for i in range(count)]),
+        ("node", "hub", "node"): columns([(0, i) for i in range(1, count)]),
+        ("node", "few", "node"): columns([(0, 9), (3, 12), (5, 20)]),
+    }
+    nodes = {"node": {"id": [str(i) for i in range(count)]}, "shop": {"id": ["1", "2"], "size": [1.0, 2.0]}}
+    return Graph.from_tables(edges, nodes, unmatched="keep")
 
 
 def one_kind(

@@ -38,6 +38,7 @@ from yinyan.splits import (
     with_validation,
 )
 from yinyan.splits.dividing import divides_by_time
+from yinyan.splits.typed_split import TypedSplit
 from yinyan.text import html_table, text_table
 from yinyan.training.hooks import Hooks
 
@@ -217,7 +218,7 @@ class SeedResult:
     peers: dict[str, dict[str, float]]  # of each peer
     found: dict[str, float] = field(default_factory=dict)  # recall by full ranking, where it was asked for
     model: LinkPredictor | None = field(default=None, repr=False)  # fitted to the training edges
-    split: Split | None = field(default=None, repr=False)  # the edges by role
+    split: Split | TypedSplit | None = field(default=None, repr=False)  # the edges by role
     scores: tuple[Scores, Scores] | None = field(default=None, repr=False)  # of test links and negatives
     relations: dict[str, dict[str, float]] = field(default_factory=dict)  # the model's, of each predicted relation
 
@@ -290,7 +291,18 @@ class Evaluation:
         summary["peers"] = {p: {name: mean(values) for name, values in self.figures(p).items()} for p in peers}
         if len(self.results) > 1:
             summary["values"] = self.figures()
+        if relations := self._relation_means():
+            summary["relations"] = relations
         return summary
+
+    def _relation_means(self) -> dict[str, dict[str, float]]:
+        """Means over the seeds, of relations that every seed has measured."""
+        tables = [result.relations for result in self.results]
+        shared = [name for name in tables[0] if all(name in table for table in tables)]
+        return {
+            name: {m: mean(t[name][m] for t in tables) for m in tables[0][name] if all(m in t[name] for t in tables)}
+            for name in shared
+        }
 
     def found(self) -> dict[str, float]:
         """Recall by full ranking, the mean over the seeds.
@@ -530,7 +542,9 @@ def _relations_of_seed(
         model=model, hooks=hooks, figures=figures_of,
     )  # fmt: skip
     peer_figures = {name: {m: own.get(m, float("nan")) for m in found.metrics} for name, own in found.peers.items()}
-    return SeedResult(seed, found.metrics, peer_figures, model=found.model, relations=found.relations)
+    return SeedResult(
+        seed, found.metrics, peer_figures, model=found.model, split=found.split, relations=found.relations
+    )
 
 
 def evaluate_seed(

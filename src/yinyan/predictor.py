@@ -23,6 +23,7 @@ from yinyan.graph import Graph
 from yinyan.graph.conversion import as_any_graph
 from yinyan.graph.typed_graph import RelationName, TypedGraph
 from yinyan.live.new_nodes import extend
+from yinyan.live.typed_new_nodes import extend_typed
 from yinyan.model.calibration import Method
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import Fitted
@@ -44,7 +45,7 @@ from yinyan.retrieval.typed_questions import TypedQuestions
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
 from yinyan.splits import Split, holdout_split
 from yinyan.splits.typed_split import TypedSplit, typed_holdout
-from yinyan.text import html_facts
+from yinyan.text import html_facts, listed
 from yinyan.threads import use_threads
 
 if TYPE_CHECKING:
@@ -799,7 +800,7 @@ class LinkPredictor:
         k: int = 100,
         *,
         relation: RelationName | None = None,
-        nodes: Sequence[Id] | NDArray[Any] | None = None,
+        nodes: Sequence[Any] | NDArray[Any] | None = None,
         where: Where | None = None,
         index: Index | None = None,
         search: Search = "auto",
@@ -1067,6 +1068,8 @@ class LinkPredictor:
         >>> len(model.energy_trace(3))
         4
         """
+        if (typed := self._typed(None)) is not None:
+            return typed.energy_trace(num_steps)
         encoder, features, messages, seed, _ = self._questions.evidence()
         negatives = Streams.fresh(seed, "inference/0", messages.pairs.device)
         return encoder.energy_trace(EncoderInput(features, messages, negatives), num_steps)
@@ -1099,7 +1102,15 @@ class LinkPredictor:
         return self._questions.embed(nodes)
 
     @reordered("features", "edges", missing={"ids": None})
-    def embed_new(self, ids: Sequence[Id] | None, features: Any, edges: Iterable[Pair]) -> NDArray[np.float32]:
+    def embed_new(
+        self,
+        ids: Sequence[Id] | None,
+        features: Any,
+        edges: Iterable[Pair] | Mapping[str, Iterable[Any]],
+        *,
+        type: str | None = None,
+        relation: RelationName | None = None,
+    ) -> NDArray[np.float32]:
         """Vectors of unseen nodes: the layers run again on the extended graph, nothing is retrained.
 
         Parameters
@@ -1112,7 +1123,12 @@ class LinkPredictor:
             model without features; for a model with features it means the mean of each column, with a warning. Values
             outside the range of their column in training are clipped to it, with a warning.
         edges
-            Pairs of ids, each with at least one new node.
+            Pairs of ids, each with at least one new node. With relations: pairs (source, target) of one `relation`, or
+            a mapping of relations to such pairs.
+        type
+            The type of the new nodes, in a model with several types.
+        relation
+            The relation of the edges, in a model with relations.
 
         Returns
         -------
@@ -1131,11 +1147,28 @@ class LinkPredictor:
         >>> model.embed_new(["new"], None, [("new", 0), ("new", 3)]).shape == (1, *model.embed(0).shape)
         True
         """
-        grown = extend(self._fitted, features, list(edges), ids)
+        if self._typed(relation) is not None:
+            if ids is None:
+                raise InputError("a model with relations needs the ids of new nodes: pass 'ids'")
+            whole = self._extended_typed(ids, features, edges, type, relation)
+            kind = next(iter(whole.graph.nodes)) if type is None else type
+            rows = [whole.graph.row_of(kind, node) for node in ids]
+            found: NDArray[np.float32] = whole.embeddings[torch.tensor(rows, dtype=torch.int64)].cpu().numpy()
+            return found
+        self._refuse_type(type)
+        grown = extend(self._fitted, features, _pairs_of(edges), ids)
         vectors: NDArray[np.float32] = grown.fitted.embeddings[torch.from_numpy(grown.rows)].cpu().numpy()
         return vectors
 
-    def extended(self, ids: Sequence[Id], features: Any, edges: Iterable[Pair]) -> LinkPredictor:
+    def extended(
+        self,
+        ids: Sequence[Id],
+        features: Any,
+        edges: Iterable[Pair] | Mapping[str, Iterable[Any]],
+        *,
+        type: str | None = None,
+        relation: RelationName | None = None,
+    ) -> LinkPredictor:
         """A predictor that also knows new nodes; nothing is retrained, and this one stays as it is.
 
         Parameters
@@ -1145,7 +1178,11 @@ class LinkPredictor:
         features
             A row for each new node, as for `embed_new`.
         edges
-            Pairs of ids, each with at least one new node.
+            Pairs of ids, each with at least one new node; with relations as for `embed_new`.
+        type
+            The type of the new nodes, in a model with several types.
+        relation
+            The relation of the edges, in a model with relations.
 
         Returns
         -------
@@ -1166,8 +1203,35 @@ class LinkPredictor:
         'new'
         """
         grown = LinkPredictor(**self.get_params(deep=False))
-        grown.fitted_ = extend(self._fitted, features, list(edges), ids).fitted
+        if self._typed(relation) is not None:
+            grown.fitted_ = cast("Fitted", self._extended_typed(ids, features, edges, type, relation))
+            return grown
+        self._refuse_type(type)
+        grown.fitted_ = extend(self._fitted, features, _pairs_of(edges), ids).fitted
         return grown
+
+    def _extended_typed(
+        self, ids: Sequence[Id], features: Any, edges: Any, kind: str | None, relation: RelationName | None
+    ) -> TypedFitted:
+        fitted = self._either
+        if not isinstance(fitted, TypedFitted):
+            raise TypeError("this model has no relations")
+        if not isinstance(edges, Mapping):
+            pairs = list(edges)
+            if relation is None and pairs and len(fitted.graph.relations) > 1:
+                raise InputError(
+                    "name the relation of the new edges: relation='...', or edges={relation: pairs} (relations: "
+                    f"{listed(list(fitted.graph.relations))})"
+                )
+            edges = {next(iter(fitted.graph.relations)) if relation is None else relation: pairs}
+        elif relation is not None:
+            raise InputError("'edges' name their relations already: leave 'relation' out")
+        by_name = {fitted.graph.relation(name).name: list(pairs) for name, pairs in edges.items()}
+        return extend_typed(fitted, kind, features, by_name, list(ids))
+
+    def _refuse_type(self, kind: str | None) -> None:
+        if kind is not None:
+            raise InputError(f"this model has one type of nodes, and no type {kind!r}: leave 'type' out")
 
     # -- keeping -------------------------------------------------------------------------------------------
 
@@ -1251,3 +1315,10 @@ class LinkPredictor:
     def __getstate__(self) -> dict[str, Any]:
         """Everything but what is kept between questions, which a copy makes for itself."""
         return {name: value for name, value in vars(self).items() if name not in ("_questions_", "_typed_questions_")}
+
+
+def _pairs_of(edges: Iterable[Pair] | Mapping[str, Iterable[Any]]) -> list[Pair]:
+    """The edges of new nodes of a model without relations."""
+    if isinstance(edges, Mapping):
+        raise InputError("this model has one kind of edge: give 'edges' as pairs, not by relation")
+    return list(edges)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from yinyan.auditing import audit
 from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph.typed_graph import RelationName, TypedGraph
@@ -74,6 +75,7 @@ def evaluate_relations(
         )
     runs = {name: method(name) for name in peers}
     split = split_relations(data, predict, protocol, seed)
+    _audit_relations(data, split, hooks("yinyan").tell)
     params = (model or LinkPredictor()).get_params(deep=False)
     fitted = LinkPredictor(**{**params, "seed": seed}).fit(split.graph, split=split, hooks=hooks("yinyan"))
     tested = {name: part for name, part in split.parts.items() if len(part.test_targets)}
@@ -98,6 +100,14 @@ def evaluate_relations(
     if isinstance(data, KnowledgeGraph):
         relations = {whole.predicted[number]: _named(means) for number, means in ranked.by_relation().items()}
     return RelationFigures(metrics, relations, beside, fitted, split)
+
+
+def _audit_relations(data: TypedGraph | KnowledgeGraph, split: TypedSplit, tell: Callable[[str], None]) -> None:
+    """Refuse test links that an inverse or duplicate relation gives away; data that come with parts are reported."""
+    found = audit(data if isinstance(data, KnowledgeGraph) else split, raises=isinstance(data, TypedGraph))
+    for finding in found.findings:
+        if "relation" in finding.kind:
+            tell(f"audit: {finding.kind}: {finding.words}")
 
 
 def _ranked(data: TypedGraph | KnowledgeGraph, fitted: TypedFitted, split: TypedSplit, seed: int) -> FilteredRanking:

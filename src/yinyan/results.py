@@ -37,7 +37,10 @@ class Recommendation(NamedTuple):
 
 
 # of `Recommendations`: an entry per row
-_COLUMNS = ("sources", "targets", "scores", "ranks", "probabilities", "source_labels", "target_labels")
+_COLUMNS = (
+    *("sources", "targets", "scores", "ranks", "probabilities"),
+    *("source_labels", "target_labels", "source_types", "target_types"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +64,8 @@ class Recommendations(Sequence[Recommendation]):
     recall: float | None = 1.0  # of the search, per node: 1 if exact, else measured for an index; None: not measured
     source_labels: tuple[str | None, ...] | None = None  # of the nodes asked about, where the graph has labels
     target_labels: tuple[str | None, ...] | None = None  # of the recommended nodes
+    source_types: tuple[str, ...] | None = None  # of the nodes asked about, in a graph with several types
+    target_types: tuple[str, ...] | None = None  # of the recommended nodes
     base_rate: float | None = None  # that the probabilities hold for: missing edges as a share of all new pairs
     missing_share: float | None = None  # the same number of edges as a share of the known ones
 
@@ -90,7 +95,7 @@ class Recommendations(Sequence[Recommendation]):
         -------
         pyarrow.Table
             Columns source, target, score and rank, and probability if known. Where the graph has labels, source_label
-            and target_label too. Mixed ids become text.
+            and target_label too; where it has several types, source_type and target_type. Mixed ids become text.
 
         Examples
         --------
@@ -168,8 +173,10 @@ class Recommendations(Sequence[Recommendation]):
     def _columns(self) -> dict[str, Any]:
         columns: dict[str, Any] = {
             "source": self.sources,
+            "source_type": self.source_types,
             "source_label": self.source_labels,
             "target": self.targets,
+            "target_type": self.target_types,
             "target_label": self.target_labels,
             "score": self.scores,
             "rank": self.ranks,
@@ -235,6 +242,7 @@ class Contribution(NamedTuple):
     label: str | None = None  # of the neighbour
     relation: str | None = None  # of the edge, in a graph with relations
     neighbour_type: str | None = None  # type of the neighbour, there too
+    end_type: str | None = None  # type of the end, there too
 
 
 @dataclass(frozen=True)
@@ -328,7 +336,7 @@ class Explanation:
 
     def _fields(self) -> tuple[str, ...]:
         """Of contributions; those of relations only where there are any."""
-        return Contribution._fields if self.has_relations else Contribution._fields[:-2]
+        return Contribution._fields if self.has_relations else Contribution._fields[:-3]
 
     def to_dict(self) -> dict[str, object]:
         """Plain values for JSON.
@@ -353,8 +361,8 @@ class Explanation:
         Returns
         -------
         pandas.DataFrame
-            Columns end, neighbour, kind, amount and label, largest effect first; with relations also relation and
-            neighbour_type.
+            Columns end, neighbour, kind, amount and label, largest effect first; with relations also relation,
+            neighbour_type and end_type.
 
         Raises
         ------

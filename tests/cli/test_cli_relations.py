@@ -66,13 +66,31 @@ def test_check_finds_it_intact(model: Path) -> None:
     assert "30 nodes" in done.output
 
 
-def test_evaluate(table: Path) -> None:
-    done = run(
-        *("evaluate", table, "--relation", "kind", "--source", "head", "--target", "tail", "--predict", "knows"),
-        *("--json", *SMALL),
+def test_audit_finds_a_relation_that_is_written_twice(table: Path, tmp_path: Path) -> None:
+    columns = ("--relation", "kind", "--source", "head", "--target", "tail", "--quiet")
+    assert json.loads(run("audit", table, *columns, "--json").output)["findings"] == []
+    lines = table.read_text().splitlines()
+    twice = tmp_path / "twice.csv"
+    twice.write_text(
+        "\n".join([*lines, *(f"{c},known by,{a}" for a, _, c in (x.split(",") for x in lines[1:]))]) + "\n"
     )
+    done = run("audit", twice, *columns, "--directed")
     assert done.exit_code == 0, done.output
-    assert "filtered mrr" in json.loads(done.output)["metrics"]
+    assert "warning contained-relation: edges of relation 'knows' that are reversed edges of 'known by'" in done.output
+    wrong = run("audit", table)
+    assert "needs a folder of split files, or --relation" in str(wrong.exception)
+    assert "looks at the table alone" in str(run("audit", table, tmp_path, *columns).exception)
+
+
+def test_evaluate(table: Path, tmp_path: Path) -> None:
+    columns = ("--relation", "kind", "--source", "head", "--target", "tail")
+    done = run("evaluate", table, *columns, "--report", tmp_path / "report.html", *SMALL)
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert any(line.startswith("relation") and "auc" in line for line in lines)
+    assert {"knows", "likes"} <= {line.split(" ")[0] for line in lines}
+    assert "filtered mrr" in done.output and f"the report is in '{tmp_path / 'report.html'}'" in lines[-1]
+    assert '"by_relation":{"knows"' in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -81,10 +99,11 @@ def test_evaluate(table: Path) -> None:
         (["recommend", "MODEL", "n3"], "predicts several relations"),
         (["recommend", "MODEL", "n3", "--relation", "know"], "nearest"),
         (["recommend", "MODEL", "x", "--relation", "knows"], "'x' is not in the graph"),
-        (["recommend", "MODEL", "--all", "--relation", "knows", "--out", "links.csv"], "--all is not for models"),
+        (["recommend", "MODEL", "n3", "--relation", "knows", "--engine", "ray"], "--engine"),
+        (["recommend", "MODEL", "n3", "--relation", "knows", "--no-labels"], "--no-labels is not for models"),
+        (["similar", "MODEL", "n3"], "predicts several relations"),
         (["fit", "TABLE", "--predict", "knows"], "name their column as well with --relation"),
         (["fit", "TABLE", "--relation", "kind", "--bipartite"], "leave them out"),
-        (["serve", "MODEL"], "relations"),
     ],
 )
 def test_refusals(model: Path, table: Path, tmp_path: Path, command: list[str], words: str) -> None:

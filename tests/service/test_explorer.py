@@ -17,6 +17,7 @@ import pytest
 
 import yinyan
 from serving_tools import served
+from typed_graphs import QUICK, shop_tables
 from yinyan.reporting.report import evaluation_report
 
 WEB = Path(__file__).parents[2] / "web"
@@ -52,6 +53,15 @@ CASES = (
     "api page, phone",
     "api page, with a key",
     "another origin",
+)
+OF_RELATIONS = (
+    "types and their legend",
+    "the relation that is predicted",
+    "edges of one relation",
+    "figures of a relation",
+    "relations on a phone",
+    "relations, accessible",
+    "report of relations",
 )
 OF_A_REPORT = ("report, light", "report, dark", "report, phone", "report, printed")
 OF_A_DRAWING = ("drawing, light", "drawing, dark", "drawing, phone", "drawing, in a notebook")
@@ -226,3 +236,45 @@ def test_a_drawing_in_a_browser(case: str, of_a_drawing: dict[str, Any]) -> None
 
 def test_every_case_of_a_drawing_is_named(of_a_drawing: dict[str, Any]) -> None:
     assert tuple(of_a_drawing) == OF_A_DRAWING
+
+
+def market() -> yinyan.TypedGraph:
+    """People who buy, view and follow, and shops that sell; ids and labels differ."""
+    tables = shop_tables(24, 18)
+
+    def columns(name: str, first: str, second: str) -> dict[str, list[str]]:
+        pairs: Any = tables[name]
+        return {"a": [f"{first}{a}" for a, _ in pairs], "b": [f"{second}{b}" for _, b in pairs]}
+
+    edges = {
+        ("person", "buys", "product"): columns("buys", "u", "p"),
+        ("person", "views", "product"): columns("views", "u", "p"),
+        ("person", "follows", "person"): columns("follows", "u", "u"),
+        ("shop", "sells", "product"): {"a": [f"s{i % 3}" for i in range(18)], "b": [f"p{i}" for i in range(18)]},
+    }
+    kinds = {"person": ("u", "Person", 24), "product": ("p", "Thing", 18), "shop": ("s", "Shop", 3)}
+    nodes = {
+        kind: {"id": [f"{letter}{i}" for i in range(count)], "title": [f"{word} {i}" for i in range(count)]}
+        for kind, (letter, word, count) in kinds.items()
+    }
+    return yinyan.Graph.from_tables(edges, nodes, directed=["follows"], unmatched="keep")
+
+
+@pytest.fixture(scope="module")
+def of_relations(node: str, browser: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The cases of a model with relations, against its service and its report."""
+    folder, graph = tmp_path_factory.mktemp("relations"), market()
+    model = yinyan.LinkPredictor(**QUICK)
+    model.fit(graph, predict=["buys", "follows"]).save(folder / "model")
+    evaluation = yinyan.evaluate(graph, predict=["buys", "follows"], peers=["cn"], model=model)
+    evaluation_report(folder / "report.html", evaluation, title="A shop")
+    results: dict[str, Any] = {}
+    with served(folder / "model") as client:
+        for base in (str(client.base_url).rstrip("/"), (folder / "report.html").as_uri()):
+            results |= json.loads(run_node(node, "tests/e2e/run.mjs", base, browser, "", "relations", seconds=200))
+    return results
+
+
+@pytest.mark.parametrize("case", OF_RELATIONS)
+def test_relations_in_a_browser(case: str, of_relations: dict[str, Any]) -> None:
+    assert "failed" not in of_relations[case], of_relations[case]["failed"]

@@ -6,11 +6,13 @@ export interface NodeInfo {
   id: Id;
   label?: string | null;
   degree: number;
+  relation?: string; // of the edge to a neighbour, in a graph with relations
 }
 
 export interface Neighbourhood {
   nodes: (NodeInfo & { hop: number })[];
   links: [Id, Id][];
+  relations?: string[]; // of the links
   version: number;
 }
 
@@ -48,6 +50,7 @@ export interface Contribution {
   kind: string; // "attracts" or "repels"
   amount: number;
   label?: string | null; // of the neighbour
+  relation?: string | null; // of the edge
 }
 
 export interface Explanation extends Scored {
@@ -61,6 +64,7 @@ export interface Explanation extends Scored {
 export interface PointMap {
   ids: Id[];
   labels?: (string | null)[];
+  types?: string[] | null;
   x: number[];
   y: number[];
   edges?: [number, number][]; // of the graph, as positions in the lists above
@@ -127,9 +131,30 @@ export interface Lists {
 
 export type Metrics = Record<string, number | null>;
 
+export interface TypeFacts {
+  name: string;
+  num_nodes: number;
+  num_features: number;
+}
+
+export interface RelationFacts {
+  name: string;
+  source: string;
+  target: string;
+  num_links: number;
+  directed: boolean;
+  predicted: boolean;
+  attraction: number;
+  metrics: Metrics;
+}
+
 /** What the model page shows. The service sends its state beside it; a report, links and their map. */
 export interface ModelInfo {
   name: string;
+  relation?: string | null; // whose figures and charts these are
+  types?: TypeFacts[] | null;
+  relations?: RelationFacts[] | null;
+  overall?: Metrics | null; // over all predicted relations
   model: {
     num_nodes: number;
     num_links: number;
@@ -160,9 +185,17 @@ export interface ModelInfo {
   live?: Record<string, unknown>;
   read_only?: boolean;
   peers?: Record<string, Metrics>;
+  overall_peers?: Record<string, Metrics>;
   num_seeds?: number; // whose means the metrics are
-  recommended?: { num_asked: number; links: Omit<Scored, "is_link">[] };
+  recommended?: { num_asked: number; of?: number; links: (Omit<Scored, "is_link"> & EndTypes)[] };
   map?: PointMap;
+  by_relation?: Record<string, Partial<ModelInfo> & { predicted: [number, number][] }>; // of a report
+}
+
+/** Types of the ends of a link, in a graph with relations. */
+export interface EndTypes {
+  source_type?: string | null;
+  target_type?: string | null;
 }
 
 /** The name of a node for people: its label, or else its id. */

@@ -9,6 +9,7 @@ import { Grid } from "./grid";
 import type { Id } from "./ids";
 import { paintPoints, type Points } from "./point_painter";
 import { counted, extent } from "./scales";
+import { placeOfType, typeTag } from "./shapes";
 import { Surface } from "./surface";
 import { colours } from "./theme";
 import { Viewport } from "./viewport";
@@ -18,6 +19,12 @@ const NEAR = 10; // pixels within which a point is hit
 export interface MapEvents {
   walk?: (id: Id) => void; // without it a click names the node
   highlight?: (text: string) => void;
+}
+
+/** The place of each point's type; null where there is nothing to tell apart. */
+function typesOf({ types }: PointMap): Int8Array | null {
+  const places = types?.map(placeOfType) ?? [];
+  return places.some((place) => place >= 0) ? Int8Array.from(places) : null;
 }
 
 export class EmbeddingMap {
@@ -43,7 +50,7 @@ export class EmbeddingMap {
     const scale = 1000 / (most - least || 1);
     const placed = (values: number[], factor: number): Float64Array =>
       Float64Array.from(values, (value) => value * factor);
-    this.points = { x: placed(map.x, scale), y: placed(map.y, -scale), name: (i) => this.name(i), edges: map.edges ?? [], predicted: map.predicted ?? [] };
+    this.points = { x: placed(map.x, scale), y: placed(map.y, -scale), name: (i) => this.name(i), edges: map.edges ?? [], predicted: map.predicted ?? [], type: typesOf(map) };
     this.grid = new Grid(this.points.x, this.points.y);
     this.surface = new Surface(
       (context) => this.paint(context),
@@ -75,6 +82,8 @@ export class EmbeddingMap {
       "div",
       { class: "map" },
       h("div", { class: "field" }, h("label", { for: "map-search" }, "Highlight"), this.input, this.told),
+      this.points.type !== null &&
+        h("p", { class: "small kinds" }, ...[...new Set(map.types ?? [])].map((type) => typeTag(type))),
       h("div", { class: "surface" }, this.surface.canvas, buttons),
       this.results,
     );

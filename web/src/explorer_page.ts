@@ -1,11 +1,12 @@
 /** The explorer: a node's neighbourhood drawn, and its links and predictions in lists. */
 
 import { announce, note } from "./announce";
+import type { RelationFacts } from "./contract";
 import { h } from "./dom";
 import { passingLinks, passingPredictions, textFilter } from "./filtering";
 import { FiltersBar } from "./filters_bar";
 import { GraphView } from "./graph_view";
-import { sameId, type Id } from "./ids";
+import { sameId, typeOf, type Id } from "./ids";
 import { Judgements, type Verdict } from "./judgements";
 import { shortened } from "./labels";
 import { legend } from "./legend";
@@ -14,8 +15,10 @@ import { loadMore, loadNode, loadScores, type Loaded } from "./loading";
 import { nameFor } from "./names";
 import { nodeHead } from "./node_head";
 import { RankedList } from "./ranked_list";
+import { predictedOf } from "./relations";
 import { counted, drawAt } from "./scales";
 import { sceneOf } from "./scene";
+import { setTypes } from "./shapes";
 import { failure, isWithdrawn, loading } from "./states";
 import { download, tableRows } from "./table_export";
 import { DEFAULTS, type Filters } from "./url_state";
@@ -24,6 +27,8 @@ import { showWelcome } from "./welcome";
 export interface Traits {
   readOnly: boolean;
   directed: boolean;
+  types: readonly string[]; // of nodes, and relations between them; empty without relations
+  relations: readonly RelationFacts[];
 }
 
 export interface ExplorerEvents {
@@ -40,6 +45,7 @@ export class ExplorerPage {
   readonly judgements = new Judgements(() => this.reload());
   private readonly side = h("div", { class: "side" });
   private readonly place = h("div", { class: "place" });
+  private readonly drawing: HTMLElement;
   private readonly bar: FiltersBar;
   private readonly links: LinksList;
   private question = new AbortController();
@@ -59,14 +65,15 @@ export class ExplorerPage {
     });
     this.links = new LinksList({ walk, light }, () => void this.showMore());
     this.bar = new FiltersBar((filters) => events.filter(filters));
-    const drawing = h("section", { class: "drawing", "aria-label": "Drawing" }, this.graph.element, legend());
-    this.place.append(drawing, this.side);
+    this.drawing = h("section", { class: "drawing", "aria-label": "Drawing" }, this.graph.element, legend());
+    this.place.append(this.drawing, this.side);
   }
 
   /** Shows a node with some filters; what is loaded already is not asked for again. */
   async show(node: Id | null, filters: Filters): Promise<void> {
     const known = node !== null && this.loaded !== null && sameId(node, this.loaded.detail.id);
-    const enough = known && filters.k === this.filters.k;
+    const same = (["k", "relation", "edges"] as const).every((name) => filters[name] === this.filters[name]);
+    const enough = known && same;
     this.filters = filters;
     this.bar.show(filters);
     if (enough) return this.render();
@@ -101,8 +108,11 @@ export class ExplorerPage {
       if (!this.place.isConnected) this.element.replaceChildren(this.place);
     }
     try {
-      const { readOnly, directed } = await this.events.traits();
-      const loaded = await loadNode(node, this.filters.k, directed, signal);
+      const { readOnly, directed, types, relations } = await this.events.traits();
+      const { k, relation, edges } = this.filters;
+      const loaded = await loadNode({ id: node, k, directed, relations, relation, edges }, signal);
+      setTypes(types);
+      this.drawing.lastElementChild?.replaceWith(legend(types));
       this.loaded = loaded;
       this.readOnly = readOnly;
       this.arrived(fresh);
@@ -140,12 +150,22 @@ export class ExplorerPage {
 
   private render(): void {
     if (this.loaded === null) return;
-    const { detail, predictions, rate } = this.loaded;
+    const { detail, predictions, rate, asked, relations } = this.loaded;
     const shown = passingPredictions(predictions, this.filters, nameFor);
     drawAt(rate.base_rate);
     this.list.element.hidden = !this.filters.predictions;
     this.links.element.hidden = !this.filters.links;
-    this.list.show({ source: detail.id, shown, total: predictions.length, rate, readOnly: this.readOnly });
+    const of = predictedOf(relations, detail.id);
+    this.bar.offer(of, asked, relations);
+    this.list.show({
+      source: detail.id,
+      shown,
+      total: predictions.length,
+      rate,
+      readOnly: this.readOnly,
+      relation: asked,
+      without: relations.length > 0 && asked === null,
+    });
     this.renderLinks();
     this.draw();
   }
@@ -168,7 +188,7 @@ export class ExplorerPage {
       predictions: shown,
       probabilities,
       links: this.filters.links,
-      directed: this.loaded.directed,
+      directed: this.loaded.directed || this.isDirected(),
     });
     const names = new Map(scene.nodes.map(({ key, id, name }) => [key, [name, id] as const]));
     const matches = textFilter(this.filters.text);
@@ -179,6 +199,13 @@ export class ExplorerPage {
     const links = scene.links.filter(({ central, known }) => central && known).length;
     const told = `${nameFor(detail.id)} with ${counted(links, "edge")} and ${counted(shown.length, "prediction")}`;
     this.graph.show(scene, `${told}. The lists hold the same in words.`);
+  }
+
+  /** Whether arrows say more than the types of the ends do. */
+  private isDirected(): boolean {
+    const { relations, detail } = this.loaded!;
+    const type = typeOf(detail.id);
+    return relations.some(({ directed, source, target }) => directed && source === target && source === type);
   }
 
   private async judge(verdict: Verdict, target: Id): Promise<void> {
@@ -218,7 +245,7 @@ export class ExplorerPage {
     const { detail, predictions, scores } = this.loaded;
     const shown = passingPredictions(predictions, this.filters, nameFor);
     const links = passingLinks(detail.neighbours, this.filters, nameFor);
-    download(nameFor(detail.id), tableRows(detail.id, shown, links, scores));
+    download(nameFor(detail.id), tableRows(detail.id, shown, links, scores, this.loaded.asked?.name));
     note(`${counted(shown.length + links.length, "line")} exported.`);
   }
 }

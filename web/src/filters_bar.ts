@@ -1,5 +1,6 @@
 /** The controls of the filters. */
 
+import type { RelationFacts } from "./contract";
 import { h } from "./dom";
 import { shareInWords } from "./sure";
 import { DEFAULTS, MOST, type Filters } from "./url_state";
@@ -23,6 +24,9 @@ export class FiltersBar {
   private readonly shownLeast = h("output", { for: "filter-least" });
   private readonly count = h("select", { id: "filter-k" });
   private readonly links = h("button", { type: "button", class: "toggle solid", id: "filter-links" }, "Edges");
+  private readonly relation = h("select", { id: "filter-relation" });
+  private readonly edges = h("select", { id: "filter-edges" });
+  private readonly ofRelations: HTMLElement[];
   private readonly predictions = h(
     "button",
     { type: "button", class: "toggle dashed", id: "filter-predictions" },
@@ -30,17 +34,25 @@ export class FiltersBar {
   );
 
   constructor(private readonly changed: (filters: Filters) => void) {
+    this.ofRelations = [
+      h("div", { class: "field wide" }, h("label", { for: "filter-relation" }, "Predict"), this.relation),
+      h("div", { class: "field wide" }, h("label", { for: "filter-edges" }, "Edges"), this.edges),
+    ];
+    for (const field of this.ofRelations) field.hidden = true;
     this.element = h(
       "form",
       { class: "filters", "aria-label": "Filters", onsubmit: (event) => event.preventDefault() },
       h("div", { class: "toggles", role: "group", "aria-label": "Shown" }, this.predictions, this.links),
       h("div", { class: "field" }, h("label", { for: "filter-k" }, "Best"), this.count),
+      ...this.ofRelations,
       h("div", { class: "field wide" }, h("label", { for: "filter-text" }, "Filter"), this.text),
       h("div", { class: "field wide" }, h("label", { for: "filter-least" }, "At least"), this.least, this.shownLeast),
     );
     this.text.addEventListener("input", () => this.change({ text: this.text.value }));
     this.least.addEventListener("input", () => this.change({ least: STOPS[Number(this.least.value)] ?? 0 }));
     this.count.addEventListener("change", () => this.change({ k: Number(this.count.value) }));
+    this.relation.addEventListener("change", () => this.change({ relation: this.relation.value }));
+    this.edges.addEventListener("change", () => this.change({ edges: this.edges.value }));
     this.links.addEventListener("click", () => this.change({ links: !this.filters.links }));
     this.predictions.addEventListener("click", () => this.change({ predictions: !this.filters.predictions }));
   }
@@ -55,6 +67,21 @@ export class FiltersBar {
     this.count.replaceChildren(...counts.map((k) => h("option", { value: k, selected: k === filters.k }, String(k))));
     this.links.setAttribute("aria-pressed", String(filters.links));
     this.predictions.setAttribute("aria-pressed", String(filters.predictions));
+  }
+
+  /** The relations that can be predicted of a node, the one that is, and those whose edges can be shown. */
+  offer(predicted: readonly RelationFacts[], chosen: RelationFacts | null, all: readonly RelationFacts[]): void {
+    for (const field of this.ofRelations) field.hidden = all.length === 0;
+    this.relation.disabled = predicted.length === 0;
+    this.relation.replaceChildren(
+      ...predicted.map(({ name }) => h("option", { value: name, selected: name === chosen?.name }, name)),
+      ...(predicted.length === 0 ? [h("option", { value: "" }, "none for this type")] : []),
+    );
+    const kept = this.filters.edges;
+    this.edges.replaceChildren(
+      h("option", { value: "", selected: kept === "" }, "all relations"),
+      ...all.map(({ name }) => h("option", { value: name, selected: name === kept }, name)),
+    );
   }
 
   private change(part: Partial<Filters>): void {

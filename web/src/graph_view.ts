@@ -160,9 +160,10 @@ export class GraphView {
     this.point(node);
     if (node === null) return;
     const chance = node.role !== "predicted" || node.probability === null ? "" : ` · ${percent(node.probability)}`;
+    const type = node.type === null ? "" : `${node.type} · `;
     const kind = { centre: "in the middle", link: "linked", predicted: "predicted", far: "further away" }[node.role];
     const links = node.degree > 0 ? ` · ${counted(node.degree, "edge")}` : "";
-    this.tip.replaceChildren(h("strong", {}, node.name), h("span", {}, `${kind}${chance}${links}`));
+    this.tip.replaceChildren(h("strong", {}, node.name), h("span", {}, `${type}${kind}${chance}${links}`));
     this.tip.hidden = false;
     const room = this.surface.width - this.tip.offsetWidth - 8;
     this.tip.style.left = `${Math.max(8, Math.min(room, x + 14))}px`;

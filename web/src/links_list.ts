@@ -2,10 +2,12 @@
 
 import type { NodeInfo, Scored } from "./contract";
 import { h } from "./dom";
-import { keyOf, sameId, type Id } from "./ids";
+import { keyOf, typeOf, type Id } from "./ids";
+import { isInward } from "./loading";
 import { nameFor } from "./names";
 import { lightWith, nameLine, scoreOf, surenessOf, walkButton, type RowEvents } from "./prediction_row";
 import { counted } from "./scales";
+import { edgeKey } from "./scene";
 
 export interface LinksContent {
   shown: NodeInfo[];
@@ -24,7 +26,7 @@ export class LinksList {
   ) {}
 
   show({ shown, complete, degree, scores, centre }: LinksContent): void {
-    const rows = shown.map((node) => this.row(node, scores.get(keyOf(node.id)) ?? null, centre));
+    const rows = shown.map((node) => this.row(node, scores.get(edgeKey(node.id, node.relation)) ?? null, centre));
     const nothing = degree === 0 ? "This node has no edge yet." : "The filters hide all edges.";
     this.element.replaceChildren(
       h("h2", { id: "links-title" }, "Edges ", h("span", { class: "count" }, degree.toLocaleString("en"))),
@@ -43,14 +45,17 @@ export class LinksList {
     const key = keyOf(node.id);
     const name = nameFor(node.id);
     const walk = walkButton(node.id, name, this.events.walk);
-    const inward = scored !== null && !sameId(scored.source, centre);
+    const within = typeOf(node.id) === typeOf(centre); // between two types the relation says which way it goes
+    const inward = scored !== null && within && isInward(scored, centre);
+    const relation = node.relation !== undefined && h("span", { class: "tag" }, node.relation);
     const under =
-      scored &&
+      (scored !== null || relation) &&
       h(
         "div",
         { class: "under" },
-        surenessOf(scored.probability),
-        scoreOf(scored.score),
+        scored && surenessOf(scored.probability),
+        scored && scoreOf(scored.score),
+        relation,
         inward && h("span", { class: "tag" }, "edge to this node"),
       );
     const row = h(

@@ -19,7 +19,12 @@ let traits: Promise<Traits> | null = null;
 /** What the explorer needs to know of the model, asked for once. */
 function modelTraits(): Promise<Traits> {
   traits ??= withKey(() => api.model()).then(
-    ({ read_only, model }) => ({ readOnly: read_only === true, directed: model.directed }),
+    ({ read_only, model, types, relations }) => ({
+      readOnly: read_only === true,
+      directed: (relations ?? []).length === 0 && model.directed,
+      types: (types ?? []).map(({ name }) => name),
+      relations: relations ?? [],
+    }),
     (error: unknown) => {
       traits = null;
       throw error;
@@ -51,7 +56,12 @@ const explorer = new ExplorerPage({
 });
 const model = new ModelPage({
   walk,
-  highlight: (text) => go({ page: "model", highlight: text }, { replace: true }),
+  highlight: (text) => {
+    if (view.page === "model") go({ ...view, highlight: text }, { replace: true });
+  },
+  relation: (name) => {
+    if (view.page === "model") go({ ...view, relation: name }, { replace: true });
+  },
 });
 const search = new SearchBox(walk);
 
@@ -70,7 +80,7 @@ function show(): void {
   if (view.page === "explore") void explorer.show(view.node, view.filters);
   else {
     document.title = "Model – yinyan";
-    void model.show(view.highlight);
+    void model.show(view.highlight, view.relation);
   }
   if (before !== view.page) scrollTo({ top: 0 });
 }
@@ -103,6 +113,6 @@ listenToKeys({
   "=": () => explorer.graph.zoom(1.3),
   "-": () => explorer.graph.zoom(1 / 1.3),
   e: () => go(lastExplored),
-  m: () => go({ page: "model", highlight: "" }),
+  m: () => go({ page: "model", highlight: "", relation: "" }),
 });
 show();

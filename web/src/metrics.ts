@@ -5,6 +5,7 @@ import { h } from "./dom";
 import { counted, figure } from "./scales";
 
 const LOWER_IS_BETTER = new Set(["brier", "ece", "log_loss", "loss", "mean_rank"]);
+const FILTERED = "filtered "; // ranking of both ends of test links, in a graph with relations
 const KNOWN: Record<string, readonly [string, string]> = {
   mrr: ["MRR", "mean of 1 / rank of a positive among negatives"],
   auc: ["AUC", "how often a positive scores above a negative"],
@@ -13,6 +14,7 @@ const KNOWN: Record<string, readonly [string, string]> = {
 };
 
 export function metricName(name: string): string {
+  if (name.startsWith(FILTERED)) return `Filtered ${metricName(name.slice(FILTERED.length))}`;
   return KNOWN[name]?.[0] ?? name.replaceAll("_", " ").replace(/^./, (letter) => letter.toUpperCase());
 }
 
@@ -22,6 +24,9 @@ export function ordinal(n: number): string {
 }
 
 export function metricMeaning(name: string): string {
+  if (name === `${FILTERED}mrr`) return "mean of 1 / rank of a true end among all nodes, other edges left out";
+  const best = /^filtered hits@(\d+)$/.exec(name)?.[1];
+  if (best !== undefined) return `share of true ends among the best ${best === "1" ? "one" : best} of all nodes`;
   const part = /^hits@(\d+)%$/.exec(name)?.[1];
   if (part !== undefined) return `share of positives above the best ${part} % of the negatives`;
   const among = /^hits@(\d+)$/.exec(name)?.[1];

@@ -5,34 +5,42 @@ import { h } from "./dom";
 import { EmbeddingMap, type MapEvents } from "./embedding_map";
 import { withKey } from "./key_prompt";
 import { modelSections } from "./model_sections";
+import { setTypes } from "./shapes";
 import { failure, isWithdrawn, loading } from "./states";
 
 const POINTS = 20_000;
+
+export interface ModelEvents extends MapEvents {
+  relation: (name: string) => void;
+}
 
 export class ModelPage {
   readonly element = h("div", { class: "model" });
   private readonly mapPlace = h("div", { class: "map-place" });
   private map: EmbeddingMap | null = null;
   private highlight = "";
+  private relation = "";
   private question = new AbortController();
 
-  constructor(private readonly events: MapEvents) {}
+  constructor(private readonly events: ModelEvents) {}
 
-  async show(highlight: string): Promise<void> {
-    if (this.map !== null && this.element.contains(this.map.element) && highlight !== this.highlight) {
+  async show(highlight: string, relation: string): Promise<void> {
+    if (relation === this.relation && this.map !== null && this.element.contains(this.map.element) && highlight !== this.highlight) {
       this.highlight = highlight;
       return this.map.seek(highlight);
     }
     this.highlight = highlight;
+    this.relation = relation;
     this.question.abort();
     const { signal } = (this.question = new AbortController());
     if (this.element.childElementCount === 0) this.element.replaceChildren(loading("the model", 8));
     try {
-      const model = await withKey(() => api.model(signal));
-      this.element.replaceChildren(...modelSections(model, this.mapPlace));
+      const model = await withKey(() => api.model(signal, relation === "" ? null : relation));
+      setTypes((model.types ?? []).map(({ name }) => name));
+      this.element.replaceChildren(...modelSections(model, this.mapPlace, this.events.relation));
       await this.showMap(model.live?.["version"], signal);
     } catch (error) {
-      if (!isWithdrawn(error)) this.element.replaceChildren(failure(error, () => void this.show(highlight)));
+      if (!isWithdrawn(error)) this.element.replaceChildren(failure(error, () => void this.show(highlight, relation)));
     }
   }
 

@@ -5,11 +5,14 @@ import { h } from "./dom";
 import type { Id } from "./ids";
 import { histogramChart } from "./histogram_chart";
 import { lineChart, type Curve } from "./line_chart";
-import { comparison, tiles } from "./metrics";
+import { comparison, metricName, tiles } from "./metrics";
 import { spelledValue } from "./node_head";
 import { degreeTable, reliabilityChart } from "./reliability_chart";
 import { counted, figure, percent, scoreText } from "./scales";
+import { typeMark, typeTag } from "./shapes";
 import { howSure, rateInWords } from "./sure";
+
+type Choose = ((relation: string) => void) | undefined;
 
 function section(id: string, title: string, ...parts: (Node | false)[]): HTMLElement {
   const attributes = { "aria-labelledby": `${id}-title`, id };
@@ -29,30 +32,102 @@ function kindOf({ directed, bipartite }: ModelInfo["model"]): string {
 
 function headOf(content: ModelInfo): HTMLElement {
   const { num_nodes, num_links, dimensions } = content.model;
-  const facts = [counted(num_nodes, "node"), counted(num_links, "edge"), kindOf(content.model)];
+  const relations = content.relations ?? [];
+  const types = counted(content.types?.length ?? 0, "type");
+  const kind = relations.length > 0 ? `${types}, ${counted(relations.length, "relation")}` : kindOf(content.model);
+  const facts = [counted(num_nodes, "node"), counted(num_links, "edge"), kind];
   const subtitle = [...facts, counted(dimensions, "dimension")].join(" · ");
   return h("header", { class: "head" }, h("h1", {}, content.name), h("p", { class: "subtitle" }, subtitle));
 }
 
-function metricsOf({ metrics, peers, num_seeds, seed }: ModelInfo): HTMLElement {
+/** Metrics over all predicted relations. */
+function overallOf({ overall, overall_peers }: ModelInfo): HTMLElement[] {
+  if (!overall || Object.keys(overall).length === 0) return [];
+  const others = Object.keys(overall_peers ?? {}).length > 0 && comparison(overall, overall_peers ?? {});
+  return [section("overall", "Metrics of all predicted relations", tiles(overall), others)];
+}
+
+function metricsOf({ metrics, peers, num_seeds, seed, relation }: ModelInfo): HTMLElement {
+  const title = relation ? `Metrics of relation '${relation}'` : "Metrics";
   const seeds =
     (num_seeds ?? 1) > 1 &&
     h("p", { class: "small" }, `Metrics are means of ${counted(num_seeds ?? 1, "seed")}; charts are of seed ${seed}.`);
   if (Object.keys(metrics).length === 0) {
-    const why = "No metrics were measured: all edges of the graph were used for training.";
-    return section("metrics", "Metrics", h("p", {}, why));
+    const which = relation ? "all edges of this relation" : "all edges of the graph";
+    return section("metrics", title, h("p", {}, `No metrics were measured: ${which} were used for training.`));
   }
   const others = Object.keys(peers ?? {}).length > 0 && comparison(metrics, peers ?? {});
-  return section("metrics", "Metrics", tiles(metrics), seeds, others);
+  return section("metrics", title, tiles(metrics), seeds, others);
+}
+
+/** Types and relations; a predicted one can be chosen, and the sections that follow are about it. */
+function relationsOf(content: ModelInfo, choose: Choose): HTMLElement[] {
+  const { types, relations, relation, overall } = content;
+  if (!types || !relations || relations.length === 0) return [];
+  const named = ["mrr", "auc", "ap"].filter((name) => relations.some(({ metrics }) => name in metrics));
+  const hits = Object.keys(overall ?? {}).find((name) => name.startsWith("hits@"));
+  const shown = [...(hits === undefined ? [] : [hits]), ...named];
+  const heads = ["relation", "from", "to", "edges", "attraction", ...shown.map(metricName)];
+  const rows = relations.map(({ name, source, target, directed, num_links, predicted, attraction, metrics }) =>
+    h(
+      "tr",
+      { class: name === relation ? "chosen" : null },
+      h(
+        "th",
+        { scope: "row" },
+        h("bdi", {}, name),
+        !predicted && h("span", { class: "small" }, " messages only"),
+        directed && source === target && h("span", { class: "small" }, " directed"),
+      ),
+      h("td", {}, typeTag(source) ?? source),
+      h("td", {}, typeTag(target) ?? target),
+      h("td", { class: "number" }, num_links.toLocaleString("en")),
+      h("td", { class: "number" }, figure(attraction)),
+      ...shown.map((metric) => h("td", { class: "number" }, metric in metrics ? figure(metrics[metric] ?? null) : "")),
+    ),
+  );
+  const charted = content.by_relation;
+  const predicted = relations.filter(({ name, predicted }) => predicted && (charted === undefined || name in charted));
+  const select = h(
+    "select",
+    { id: "model-relation", onchange: () => choose?.(select.value) },
+    ...predicted.map(({ name }) => h("option", { value: name, selected: name === relation }, name)),
+  );
+  const counts = types.map(({ name, num_nodes, num_features }) => {
+    const features = num_features > 0 ? `, ${counted(num_features, "feature")}` : "";
+    return h("li", {}, typeTag(name) ?? name, ` ${counted(num_nodes, "node")}${features}`);
+  });
+  return [
+    section(
+      "relations",
+      "Types and relations",
+      h("ul", { class: "kinds small" }, ...counts),
+      h(
+        "div",
+        { class: "scrolls" },
+        h(
+          "table",
+          { class: "table" },
+          h("thead", {}, h("tr", {}, ...heads.map((name) => h("th", { scope: "col" }, name)))),
+          h("tbody", {}, ...rows),
+        ),
+      ),
+      choose !== undefined && predicted.length > 1
+        ? h("div", { class: "field" }, h("label", { for: "model-relation" }, "Figures and charts of relation"), select)
+        : h("p", { class: "small" }, `Figures and charts below are of relation '${relation ?? ""}'.`),
+    ),
+  ];
 }
 
 function dataOf(content: ModelInfo): HTMLElement {
   const { model, split, protocol, seed, seconds, training, best_epoch, notes } = content;
   const epochs = `${counted(training.length, "epoch")} in ${seconds.toFixed(0)} s`;
+  const relations = content.relations ?? [];
+  const features = model.num_features > 0 ? model.num_features.toLocaleString("en") : "none";
   const facts = {
     nodes: model.num_nodes.toLocaleString("en"),
-    edges: `${model.num_links.toLocaleString("en")}, ${kindOf(model)}`,
-    "node features": model.num_features > 0 ? model.num_features.toLocaleString("en") : "none",
+    edges: `${model.num_links.toLocaleString("en")}, ${relations.length > 0 ? `${relations.length} relations` : kindOf(model)}`,
+    ...(relations.length > 0 ? {} : { "node features": features }), // those of each type stand above
     seed: String(seed),
     training: training.length > 0 ? `${epochs}, weights of epoch ${best_epoch}` : "–",
   };
@@ -72,29 +147,31 @@ function dataOf(content: ModelInfo): HTMLElement {
 }
 
 /** The label of a node with its id beside it, or the id alone. */
-function named(id: Id, label: string | null | undefined): HTMLElement[] {
+function named(id: Id, label: string | null | undefined, type: string | null = null): Element[] {
   const name = nameOf({ id, label: label ?? null });
-  const shown = h("bdi", {}, name);
+  const mark = typeMark(type);
+  const bare = h("bdi", {}, name);
+  const shown = mark === null ? bare : h("span", { class: "type" }, mark, bare);
   return name === String(id) ? [shown] : [shown, h("span", { class: "small id" }, " ", h("bdi", {}, String(id)))];
 }
 
-function recommendedOf({ recommended, model, probabilities }: ModelInfo): HTMLElement[] {
+function recommendedOf({ recommended, model, probabilities, relation }: ModelInfo): HTMLElement[] {
   if (recommended === undefined || recommended.links.length === 0) return [];
-  const rows = recommended.links.map(({ source, source_label, target, target_label, score, probability }, i) =>
+  const rows = recommended.links.map(({ score, probability, ...ends }, i) =>
     h(
       "tr",
       {},
       h("th", { scope: "row" }, String(i + 1)),
-      h("td", {}, ...named(source, source_label)),
-      h("td", {}, ...named(target, target_label)),
+      h("td", {}, ...named(ends.source, ends.source_label, ends.source_type)),
+      h("td", {}, ...named(ends.target, ends.target_label, ends.target_type)),
       h("td", { class: "number" }, scoreText(score)),
       h("td", { class: "number" }, percent(probability)),
     ),
   );
   const whose =
-    recommended.num_asked < model.num_nodes
+    recommended.num_asked < (recommended.of ?? model.num_nodes)
       ? `The best new links of ${counted(recommended.num_asked, "node")} drawn at random.`
-      : "The best new links of the whole graph.";
+      : `The best new links ${relation ? `of relation '${relation}'` : "of the whole graph"}.`;
   const sure = ` ${howSure(probabilities, recommended.links)}`;
   const heads = ["rank", "source", "target", "score", "probability"].map((name) => h("th", { scope: "col" }, name));
   return [
@@ -212,12 +289,14 @@ const ABOUT_MAP =
   "no meaning. Thin lines are some edges of the graph.";
 
 /** All sections of the page; the map is put in a place of its own, because a served one comes later. */
-export function modelSections(content: ModelInfo, mapPlace: HTMLElement): HTMLElement[] {
+export function modelSections(content: ModelInfo, mapPlace: HTMLElement, choose?: Choose): HTMLElement[] {
   const drawn = (content.map?.predicted ?? []).length > 0 ? " Dashed lines are the recommended links, numbered by rank." : "";
   const hint = content.map === undefined ? " A click opens a node; ctrl and wheel, or a pinch, zoom." : "";
   return [
     headOf(content),
     ...(content.read_only ? [h("p", { class: "banner" }, "This model is read only.")] : []),
+    ...overallOf(content),
+    ...relationsOf(content, choose),
     metricsOf(content),
     dataOf(content),
     ...recommendedOf(content),

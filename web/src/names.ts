@@ -1,7 +1,7 @@
 /** Labels that answers have told, for answers that name ids alone. */
 
 import { nameOf } from "./contract";
-import { keyOf, spelled, type Id } from "./ids";
+import { keyOf, kindOf, spelled, type Id } from "./ids";
 
 const known = new Map<string, string>();
 
@@ -12,5 +12,6 @@ export function remember(nodes: Iterable<{ id: Id; label?: string | null }>): vo
 /** The label, or else the id; text that looks like the number of another node is quoted. */
 export function nameFor(id: Id): string {
   const name = known.get(keyOf(id)) ?? String(id);
-  return typeof id === "string" && name === id && known.has(`integer:${id}`) ? spelled(id) : name;
+  const twin = kindOf(id) === "text" && name === String(id) && known.has(keyOf(id).replace(/text:(?=-?\d+$)/, "integer:"));
+  return twin ? spelled(id) : name;
 }

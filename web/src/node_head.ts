@@ -4,8 +4,9 @@ import type { NodeDetail } from "./contract";
 import { nameOf } from "./contract";
 import { h } from "./dom";
 import { icon } from "./icons";
-import { kindOf } from "./ids";
+import { kindOf, typeOf } from "./ids";
 import { counted } from "./scales";
+import { typeTag } from "./shapes";
 
 const SHOWN = 12;
 
@@ -39,6 +40,7 @@ export interface HeadEvents {
 
 export function nodeHead(detail: NodeDetail, events: HeadEvents): HTMLElement {
   const name = nameOf(detail);
+  const type = typeTag(typeOf(detail.id));
   const kind = kindOf(detail.id) === "integer" ? "a number" : "text";
   return h(
     "header",
@@ -47,7 +49,8 @@ export function nodeHead(detail: NodeDetail, events: HeadEvents): HTMLElement {
     h(
       "p",
       { class: "small" },
-      `${counted(detail.degree, "edge")} · id `,
+      type,
+      `${type === null ? "" : " · "}${counted(detail.degree, "edge")} · id `,
       name !== String(detail.id) && h("strong", {}, String(detail.id)),
       name === String(detail.id) ? `is ${kind}` : ` (${kind})`,
     ),

@@ -5,6 +5,7 @@ import type { Places, Point } from "./layout";
 import { rampColour } from "./ramp";
 import { linkWidth, nodeRadius, sureness } from "./scales";
 import type { Scene, SceneLink, SceneNode } from "./scene";
+import { traceShape, typeColour } from "./shapes";
 import type { Palette } from "./theme";
 import type { Viewport } from "./viewport";
 
@@ -23,6 +24,7 @@ export interface Look {
 type Spot = readonly [number, number];
 
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif';
+const LANE = 6; // pixels between two links that join the same nodes
 const NAMES_OF_ALL = 1.25; // zoom from which nodes further away are named
 const ROLE_WEIGHT = { centre: 1e6, predicted: 1e4, link: 1e3, far: 0 };
 
@@ -38,11 +40,22 @@ function chance(probability: number | null, palette: Palette): string {
     : rampColour(sureness(probability), palette.unlikely, palette.middle, palette.likely);
 }
 
+/** A line moved aside by some pixels. */
+function beside([[ax, ay], [bx, by]]: [Spot, Spot], away: number): [Spot, Spot] {
+  const length = Math.hypot(bx - ax, by - ay) || 1;
+  const [x, y] = [(-away * (by - ay)) / length, (away * (bx - ax)) / length];
+  return [
+    [ax + x, ay + y],
+    [bx + x, by + y],
+  ];
+}
+
 function paintLink(context: CanvasRenderingContext2D, link: SceneLink, look: Look, ends: [Point, Point]): void {
   const { palette, lit, viewport } = look;
   const touched = lit !== null && link.central && (link.source === lit || link.target === lit);
   const faded = look.faded(link.source) || look.faded(link.target);
-  const [[ax, ay], [bx, by]] = [viewport.toScreen(ends[0].x, ends[0].y), viewport.toScreen(ends[1].x, ends[1].y)];
+  const straight: [Spot, Spot] = [viewport.toScreen(ends[0].x, ends[0].y), viewport.toScreen(ends[1].x, ends[1].y)];
+  const [[ax, ay], [bx, by]] = beside(straight, LANE * (link.lane ?? 0));
   const width = link.central ? linkWidth(link.probability) * look.crowd : 1;
   context.globalAlpha = faded ? 0.12 : link.central ? (touched ? 1 : 0.8) : 0.9;
   context.strokeStyle = link.central ? chance(link.probability, palette) : palette.faint;
@@ -68,23 +81,32 @@ function paintHead(context: CanvasRenderingContext2D, from: Spot, to: Spot, look
   context.fill();
 }
 
+function fillOf({ role, probability }: SceneNode, palette: Palette): string {
+  return role === "centre" ? palette.ink : role === "link" ? chance(probability, palette) : palette.faint;
+}
+
 function paintNode(context: CanvasRenderingContext2D, node: SceneNode, look: Look, x: number, y: number): void {
   const { palette, lit } = look;
   const radius = screenRadius(node, look.viewport.scale);
   context.globalAlpha = look.faded(node.key) ? 0.2 : 1;
   context.setLineDash([]);
-  context.beginPath();
-  context.arc(x, y, radius, 0, 2 * Math.PI);
+  const own = typeColour(node.type); // with types a node has the colour of its own, and links alone that of their chance
+  traceShape(context, node.type, x, y, radius);
   context.fillStyle = palette.paper;
   context.fill(); // links end at the rim, also under a see-through node
   if (node.role === "predicted") {
-    context.strokeStyle = chance(node.probability, palette);
+    context.strokeStyle = own ?? chance(node.probability, palette);
     context.lineWidth = 2.5;
     context.stroke();
   } else {
-    context.fillStyle =
-      node.role === "centre" ? palette.ink : node.role === "link" ? chance(node.probability, palette) : palette.faint;
+    if (node.role === "far" && own !== null) context.globalAlpha *= 0.35;
+    context.fillStyle = own ?? fillOf(node, palette);
     context.fill();
+  }
+  if (node.role === "centre" && own !== null) {
+    context.strokeStyle = palette.ink;
+    context.lineWidth = 2.5;
+    context.stroke();
   }
   if (node.key !== lit) return;
   context.beginPath();

@@ -11,6 +11,7 @@ export interface Points {
   name: (place: number) => string;
   edges: readonly (readonly [number, number])[]; // between points
   predicted: readonly (readonly [number, number])[]; // best first
+  type: Int8Array | null; // of each point, as the place of its colour
 }
 
 export interface PointLook {
@@ -72,6 +73,7 @@ export function paintPoints(context: CanvasRenderingContext2D, points: Points, l
     const x = viewport.x + points.x[i]! * viewport.scale;
     const y = viewport.y + points.y[i]! * viewport.scale;
     if (x < -4 || y < -4 || x > width + 4 || y > height + 4) continue;
+    if (points.type !== null) context.fillStyle = palette.types[points.type[i]! % palette.types.length]!;
     context.fillRect(x - size / 2, y - size / 2, size, size); // squares: circles take many times as long
   }
   context.globalAlpha = 1;

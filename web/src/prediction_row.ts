@@ -1,12 +1,13 @@
 /** One predicted link in the list: name, probability, score, why, accept and reject. */
 
-import type { Recommendation } from "./contract";
+import type { Recommendation, RelationFacts } from "./contract";
 import { h } from "./dom";
 import { icon } from "./icons";
-import { keyOf, spelled, type Id } from "./ids";
+import { keyOf, spelled, typeOf, type Id } from "./ids";
 import type { Verdict } from "./judgements";
 import { nameFor } from "./names";
 import { percent, scoreText, sureness } from "./scales";
+import { typeMark } from "./shapes";
 import { whyOf } from "./why";
 
 export interface RowEvents {
@@ -55,6 +56,7 @@ export function nameLine(walk: HTMLElement, id: Id, name: string): HTMLElement {
   return h(
     "div",
     { class: "called" },
+    typeMark(typeOf(id)),
     walk,
     name !== String(id) && name !== spelled(id) && h("span", { class: "small id" }, String(id)),
   );
@@ -70,13 +72,15 @@ export class PredictionRow {
   private readonly walkButton: HTMLButtonElement;
   private readonly whyButton: HTMLButtonElement;
   private readonly place: HTMLElement;
+  private readonly relation: RelationFacts | null;
 
   constructor(
     private readonly source: Id,
     readonly prediction: Recommendation,
     private readonly events: RowEvents,
-    { readOnly }: { readOnly: boolean },
+    { readOnly, relation }: { readOnly: boolean; relation: RelationFacts | null },
   ) {
+    this.relation = relation;
     const { target, score, probability, rank } = prediction;
     const name = nameFor(target);
     this.key = keyOf(target);
@@ -113,7 +117,7 @@ export class PredictionRow {
   /** Opens or closes the explanation; it is asked for when first opened. */
   toggle(): void {
     const open = this.place.hidden;
-    if (open && this.place.childElementCount === 0) this.place.append(whyOf(this.source, this.prediction.target));
+    if (open && this.place.childElementCount === 0) this.place.append(whyOf(this.source, this.prediction.target, this.relation));
     this.place.hidden = !open;
     this.whyButton.setAttribute("aria-expanded", String(open));
   }

@@ -1,6 +1,6 @@
 /** The list of predictions, best first, with one current row that keys act on. */
 
-import type { BaseRate, Recommendation } from "./contract";
+import type { BaseRate, Recommendation, RelationFacts } from "./contract";
 import { h } from "./dom";
 import type { Id } from "./ids";
 import type { Verdict } from "./judgements";
@@ -14,6 +14,8 @@ export interface ListContent {
   total: number;
   rate: BaseRate;
   readOnly: boolean;
+  relation: RelationFacts | null; // of the predictions, in a graph with relations
+  without: boolean; // no predicted relation joins the node
 }
 
 export class RankedList {
@@ -28,9 +30,9 @@ export class RankedList {
     });
   }
 
-  show({ source, shown, total, rate, readOnly }: ListContent): void {
+  show({ source, shown, total, rate, readOnly, relation, without }: ListContent): void {
     const hadFocus = this.element.contains(document.activeElement);
-    this.rows = shown.map((one) => new PredictionRow(source, one, this.events, { readOnly }));
+    this.rows = shown.map((one) => new PredictionRow(source, one, this.events, { readOnly, relation }));
     const hidden = total - shown.length;
     const title = h(
       "h2",
@@ -39,7 +41,10 @@ export class RankedList {
       h("span", { class: "count" }, String(shown.length)),
     );
     const list = h("ol", { class: "rows" }, ...this.rows.map(({ element }) => element));
-    const nothing = total === 0 ? "The model predicts no further link here." : "The filters hide all predictions.";
+    const empty = without
+      ? "No predicted relation joins nodes of this type."
+      : "The model predicts no further link here.";
+    const nothing = total === 0 ? empty : "The filters hide all predictions.";
     this.element.replaceChildren(
       title,
       ...(shown.length > 0 ? [h("p", { class: "small sure" }, howSure(rate, shown))] : []),

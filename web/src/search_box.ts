@@ -4,9 +4,10 @@ import { api, Problem } from "./api";
 import { nameOf, type NodeInfo } from "./contract";
 import { h } from "./dom";
 import { icon } from "./icons";
-import { kindOf, type Id } from "./ids";
+import { kindOf, typeOf, type Id } from "./ids";
 import { withKey } from "./key_prompt";
 import { counted } from "./scales";
+import { typeMark } from "./shapes";
 import { isWithdrawn } from "./states";
 
 const LIMIT = 12;
@@ -94,9 +95,11 @@ export class SearchBox {
     const option = h(
       "li",
       { role: "option", id: `suggestion-${place}`, "aria-selected": "false" },
+      typeMark(typeOf(node.id)),
       h("span", { class: "name" }, name),
       id,
       kind,
+      typeOf(node.id) !== null && h("span", { class: "tag" }, typeOf(node.id)),
       h("span", { class: "small" }, counted(node.degree, "edge")),
     );
     option.addEventListener("pointerdown", (event) => {
@@ -108,7 +111,9 @@ export class SearchBox {
 
   /** Whether another suggestion looks the same: 7 beside "7". */
   private isTwin(node: NodeInfo): boolean {
-    return this.found.some((other) => other !== node && String(other.id) === String(node.id));
+    return this.found.some(
+      (other) => other !== node && String(other.id) === String(node.id) && typeOf(other.id) === typeOf(node.id),
+    );
   }
 
   private mark(place: number): void {

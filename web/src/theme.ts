@@ -13,7 +13,10 @@ export interface Palette {
   unlikely: string;
   accent: string;
   point: string;
+  types: string[]; // of the types of nodes, in their order
 }
+
+export const TYPES = 6; // colours of types
 
 const KEY = "yinyan.theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
@@ -35,8 +38,10 @@ export function colours(): Palette {
   if (palette !== null) return palette;
   const style = getComputedStyle(document.documentElement);
   const names = ["ink", "muted", "faint", "paper", "likely", "middle", "unlikely", "accent", "point"] as const;
-  palette = Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()])) as never;
-  return palette as unknown as Palette;
+  const valueOf = (name: string): string => style.getPropertyValue(`--${name}`).trim();
+  const named = Object.fromEntries(names.map((name) => [name, valueOf(name)]));
+  palette = { ...named, types: Array.from({ length: TYPES }, (_, i) => valueOf(`type-${i}`)) } as Palette;
+  return palette;
 }
 
 export function onThemeChange(listener: () => void): void {

@@ -3,9 +3,10 @@
 import { api } from "./api";
 import { nameOf } from "./contract";
 import { h } from "./dom";
-import type { Id } from "./ids";
+import { typeOf, type Id } from "./ids";
 import { withKey } from "./key_prompt";
 import { counted } from "./scales";
+import { setTypes, typeTag } from "./shapes";
 import { empty, failure, isWithdrawn, loading } from "./states";
 
 const STARTS = 8;
@@ -15,6 +16,7 @@ export async function showWelcome(place: HTMLElement, walk: (id: Id) => void, si
   try {
     const [{ nodes }, model] = await withKey(() => Promise.all([api.search("", STARTS, signal), api.model(signal)]));
     const { num_nodes, num_links } = model.model;
+    setTypes((model.types ?? []).map(({ name }) => name));
     const size = `${model.name} · ${counted(num_nodes, "node")} · ${counted(num_links, "edge")}`;
     const starts = nodes.map((node) =>
       h(
@@ -23,6 +25,7 @@ export async function showWelcome(place: HTMLElement, walk: (id: Id) => void, si
         h(
           "button",
           { type: "button", class: "start", onclick: () => walk(node.id) },
+          typeTag(typeOf(node.id)),
           h("span", { class: "name" }, nameOf(node)),
           h("span", { class: "small" }, counted(node.degree, "edge")),
         ),

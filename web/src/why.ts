@@ -1,9 +1,10 @@
 /** Why a pair scores as it does: its neighbours and how far each moved the score. */
 
 import { api } from "./api";
-import type { Contribution, Explanation } from "./contract";
+import type { Contribution, Explanation, RelationFacts } from "./contract";
 import { h } from "./dom";
 import { keyOf, sameId, type Id } from "./ids";
+import { pairOf } from "./relations";
 import { withKey } from "./key_prompt";
 import { nameFor, remember } from "./names";
 import { counted, scoreText, signed } from "./scales";
@@ -18,17 +19,18 @@ export interface Share {
   of: "this node" | "the other" | "both";
   attracts: boolean;
   amount: number;
+  relation: string | null; // of the edge, in a graph with relations
 }
 
 /** What each neighbour did, whichever end it belongs to: a common neighbour is one, with the sum of both its amounts. */
 export function sharesOf(contributions: readonly Contribution[], source: Id): Share[] {
   const shares = new Map<string, Share>();
-  for (const { end, neighbour, kind, amount } of contributions) {
+  for (const { end, neighbour, kind, amount, relation = null } of contributions) {
     const attracts = kind !== "repels";
-    const key = `${attracts} ${neighbour === null ? "" : keyOf(neighbour)}`;
+    const key = `${attracts} ${relation ?? ""} ${neighbour === null ? "" : keyOf(neighbour)}`;
     const of = sameId(end, source) ? "this node" : "the other";
     const before = shares.get(key);
-    if (before === undefined) shares.set(key, { neighbour, of, attracts, amount });
+    if (before === undefined) shares.set(key, { neighbour, of, attracts, amount, relation });
     else shares.set(key, { ...before, of: before.of === of ? of : "both", amount: before.amount + amount });
   }
   return [...shares.values()];
@@ -57,14 +59,15 @@ function row(name: string, role: string, amount: number, greatest: number): HTML
   );
 }
 
-function roleOf({ neighbour, of, attracts }: Share): string {
+function roleOf({ neighbour, of, attracts, relation }: Share): string {
   if (neighbour === null) return `pushed away from ${of}`;
-  return `${attracts ? "edge" : "negative"} of ${of}`;
+  const kind = relation === null ? "edge" : `edge '${relation}'`;
+  return `${attracts ? kind : "negative"} of ${of}`;
 }
 
-function told(explanation: Explanation): HTMLElement {
-  const { score, score_alone, contributions, source, base_rate, residue, shared } = explanation;
-  const [shown, rest, count] = largest(sharesOf(contributions, source));
+function told(explanation: Explanation, node: Id): HTMLElement {
+  const { score, score_alone, contributions, base_rate, residue, shared } = explanation;
+  const [shown, rest, count] = largest(sharesOf(contributions, node));
   const greatest = Math.max(Math.abs(rest), ...shown.map(({ amount }) => Math.abs(amount)), 0);
   const body = shown.map((one) =>
     row(one.neighbour === null ? "All other nodes" : nameFor(one.neighbour), roleOf(one), one.amount, greatest),
@@ -92,14 +95,16 @@ function told(explanation: Explanation): HTMLElement {
 }
 
 /** An element that fetches its explanation and shows it. */
-export function whyOf(source: Id, target: Id): HTMLElement {
+export function whyOf(source: Id, target: Id, relation: RelationFacts | null = null): HTMLElement {
   const place = h("div", { class: "why-place" });
   const load = async (): Promise<void> => {
     place.replaceChildren(loading("the explanation", 3));
     try {
-      const explanation = await withKey(() => api.explain([source, target]));
+      const explanation = await withKey(() =>
+        api.explain(pairOf(relation, source, target), undefined, relation?.name),
+      );
       remember(explanation.contributions.flatMap(({ neighbour: id, label }) => (id === null ? [] : [{ id, label: label ?? null }])));
-      place.replaceChildren(told(explanation));
+      place.replaceChildren(told(explanation, source));
     } catch (error) {
       place.replaceChildren(failure(error, () => void load(), "h3"));
     }

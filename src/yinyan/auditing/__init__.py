@@ -8,24 +8,32 @@ from yinyan.auditing.findings import Audit, Finding, Log
 from yinyan.auditing.link_checks import LINK_CHECKS
 from yinyan.auditing.material import material_of
 from yinyan.auditing.negative_checks import NEGATIVE_CHECKS
+from yinyan.auditing.relation_checks import check_relations, check_test_links, relation_material
 from yinyan.auditing.scorer_checks import AnyScorer, check_scorer, trial_of
 from yinyan.auditing.time_checks import check_steps, messages_come_before
+from yinyan.datasets.knowledge import KnowledgeGraph
 from yinyan.errors import InputError, LeakError
 from yinyan.graph import Graph
+from yinyan.graph.typed_graph import TypedGraph
 from yinyan.settings import Settings
 from yinyan.splits import Parts, Split
+from yinyan.splits.typed_split import TypedSplit
 from yinyan.text import counted
 
 __all__ = ["Audit", "Finding", "audit", "audit_scorer", "audit_steps"]
 
 
-def audit(split: Split | Parts, *, graph: Graph | None = None, raises: bool = True) -> Audit:
-    """Look for leaks in a split.
+def audit(
+    split: Split | Parts | TypedGraph | TypedSplit | KnowledgeGraph, *, graph: Graph | None = None, raises: bool = True
+) -> Audit:
+    """Look for leaks in a split, and for relations that give each other's answers away.
 
     Parameters
     ----------
     split
-        A `Split`, or `Parts` that somebody else made.
+        A `Split`, or `Parts` that somebody else made. A graph with relations is searched for near-duplicate and inverse
+        relations; a split of one, or a knowledge graph with its parts, also for test links that are messages of
+        another relation.
     graph
         The graph of `Parts`: ids, directions, sides and edges that no part has. Without it the edges are undirected.
     raises
@@ -49,6 +57,8 @@ def audit(split: Split | Parts, *, graph: Graph | None = None, raises: bool = Tr
     >>> audit(random_split(graph, seed=0)).leaks
     ()
     """
+    if isinstance(split, TypedGraph | TypedSplit | KnowledgeGraph):
+        return _audit_relations(split, graph, raises=raises)
     material, log = material_of(split, graph), Log()
     for check in (*LINK_CHECKS, messages_come_before, *NEGATIVE_CHECKS):
         check(material, log)
@@ -158,6 +168,26 @@ def audit_steps(split: Split, settings: Settings | None = None, *, seed: int = 0
     if raises:
         _refuse_leaks("training", found)
     return found
+
+
+def _audit_relations(data: TypedGraph | TypedSplit | KnowledgeGraph, graph: Graph | None, *, raises: bool) -> Audit:
+    if graph is not None:
+        raise InputError("'graph' is for Parts: a graph with relations and its splits bring their own (leave it out)")
+    material, log = relation_material(data), Log()
+    check_relations(material, log)
+    check_test_links(material, log)
+    parts = data.parts if isinstance(data, TypedSplit) else {}
+    for name, part in parts.items():
+        found = audit(part, raises=False)
+        log.findings += [one._replace(words=f"relation {name!r}: {one.words}") for one in found.findings]
+    if parts:
+        log.looked(
+            f"the links and negatives of {counted(len(parts), 'predicted relation')}, each as a split of its own"
+        )
+    whole = log.finish()
+    if raises and not any(part.leaks for part in parts.values()):
+        _refuse_leaks("split", whole)
+    return whole
 
 
 def _refuse_leaks(what: str, found: Audit) -> None:

@@ -21,10 +21,22 @@ _LEAKS = frozenset(
 _BY_PAIR = "Cure: split unordered pairs, so that all copies of a link share a part."
 _DRAW = "Cure: draw training negatives with the training links as the only known links."
 _EVAL = "a module in evaluation mode (`module.eval()`), and nothing summed or averaged over the batch."
+_TWICE = (
+    "Where one is predicted and the other passes messages, the answers are among the messages. Cure: keep one of them, "
+    "or leave the edges of the other out with graph.with_edges({name: []})."
+)
 _WHY = {  # why each kind of finding matters, and the remedy
     "repeated": f"The model was trained on the answer, or chosen by it. {_BY_PAIR}",
     "reversed": "Undirected, that is the same link: the model was trained on the answer, or chosen by it. Directed, "
     f"the reverse gives links away where they are often answered. {_BY_PAIR}",
+    "inverse-relations": f"They are one relation, written both ways. {_TWICE}",
+    "near-duplicate-relations": f"They are one relation under two names. {_TWICE}",
+    "contained-relation": "Its edges are among those of the other. If these are known later only, they give answers "
+    "away. Cure: leave out what is not known when a link is to be predicted.",
+    "symmetric-relation": "It has no direction, and the reverse of a test link may be a message. Cure: leave it out of "
+    "'directed', so that both ways are one edge.",
+    "answered-by-relation": "The answer is among the messages. Cure: take the same pairs out of both relations, or "
+    "leave the other one out.",
     "scored-by-itself": "The encoder sees the answer. Cure: take the links out of the messages that score them.",
     "doubled": "Some links weigh more than others. Cure: keep each pair once.",
     "self-pairs": "They can be recognised without learning. Cure: drop them.",

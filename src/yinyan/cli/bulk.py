@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +23,13 @@ from yinyan.graph.labels import rows_of_texts, unknown_node
 from yinyan.graph.pair_tables import pair_columns
 from yinyan.graph.table_writing import check_rows_file, rows_writer, write_rows
 from yinyan.graph.tables import TableSource, open_table, write_parquet
+from yinyan.model.fitted import Fitted
 from yinyan.predictor import LinkPredictor
 from yinyan.results import Id
 from yinyan.retrieval.index import Index
 from yinyan.retrieval.rules import Rules
 from yinyan.retrieval.sharded_index import ShardedIndex
+from yinyan.retrieval.state import SearchState
 from yinyan.text import counted
 from yinyan.training.fingerprints import graph_fingerprint
 
@@ -36,6 +39,7 @@ __all__ = [
     "check_parts_folder",
     "check_rows_file",
     "is_parts_folder",
+    "named_rows",
     "pairs_of",
     "recommend_all",
     "write_rows",
@@ -95,6 +99,7 @@ def recommend_all(
     path: Path,
     k: int,
     *,
+    relation: str | None = None,
     index: Index | None = None,
     where: str | None = None,
     at_once: int = 1,
@@ -103,6 +108,8 @@ def recommend_all(
 ) -> int:
     """Write the `k` best new partners of every node to a file, by the end of its name; returns the number of rows.
 
+    Of a model with relations those of one `relation`, for every node of its types.
+
     They are found exactly, or by an `index`, among the candidates that a condition `where` admits. Finished parts lie
     in a folder beside `path` until all are there, so a second call with the same model, index, `where` and `k` goes on
     after an interruption. A `path` without an ending is itself the folder of the parts. With `at_once` several parts
@@ -110,24 +117,25 @@ def recommend_all(
     """
     into_parts = is_parts_folder(path)
     check_parts_folder(path) if into_parts else check_rows_file(path)
-    ids = model.graph_.ids
+    fitted, questions, _ = model._asked(relation)
+    state, total = questions.state, questions.state.num_nodes
     folder = path if into_parts else path.with_name(f"{path.name}.parts")
     block = _BLOCK if index is None else _INDEXED
-    _prepare(folder, model, k, block, index, where)
-    parts = {start: folder / f"{start:012d}.parquet" for start in range(0, len(ids), block)}
+    _prepare(folder, fitted, k, block, index, where, relation)
+    parts = {start: folder / f"{start:012d}.parquet" for start in range(0, total, block)}
 
     def answer(start: int) -> None:
-        nodes = ids.take(range(start, min(start + block, len(ids))))
-        found = model.recommend(nodes, k, where=where, index=index, search="exact")
+        nodes = named_rows(state, np.arange(start, min(start + block, total)))
+        found = model.recommend(nodes, k, relation=relation, where=where, index=index, search="exact")
         write_parquet(found.to_arrow(), parts[start])
 
     missing = [start for start, part in parts.items() if not part.exists()]
     for done, _ in enumerate(_in_order(answer, missing, at_once, should_stop), start=len(parts) - len(missing) + 1):
-        on_progress(min(done * block, len(ids)), len(ids))
+        on_progress(min(done * block, total), total)
     left = sum(not part.exists() for part in parts.values())
     if left:
-        done = min((len(parts) - left) * block, len(ids))
-        raise StoppedError(f"stopped after {done:,} of {len(ids):,} nodes; the finished parts are in '{folder}'")
+        done = min((len(parts) - left) * block, total)
+        raise StoppedError(f"stopped after {done:,} of {total:,} nodes; the finished parts are in '{folder}'")
     if into_parts:
         return sum(pq.read_metadata(part).num_rows for part in parts.values())
     count = _join(list(parts.values()), path)
@@ -207,17 +215,26 @@ def _found(graph: Graph, column: pa.ChunkedArray) -> NDArray[np.int64]:
     return np.array([own.get(value, -1) for value in values], dtype=np.int64)
 
 
-def _prepare(folder: Path, model: LinkPredictor, k: int, block: int, index: Index | None, where: str | None) -> None:
-    """The folder of parts, emptied if they are of another model, index, condition or k."""
-    digest, embeddings = hashlib.blake2b(digest_size=16), model.embeddings_
+def named_rows(state: SearchState, rows: NDArray[np.int64]) -> list[Any]:
+    """Nodes as questions take them: ids, or (type, id) of a relation."""
+    ids, types = state.ids(rows), state.types(rows)
+    return ids if types is None else list(zip(types, ids, strict=True))
+
+
+def _prepare(
+    folder: Path, fitted: Fitted, k: int, block: int, index: Index | None, where: str | None, relation: str | None
+) -> None:
+    """The folder of parts, emptied if they are of another model, relation, index, condition or k."""
+    graph = fitted.graph
+    digest, embeddings = hashlib.blake2b(digest_size=16), fitted.embeddings.cpu().numpy()
     for start in range(0, len(embeddings), _HASHED):
         digest.update(embeddings[start : start + _HASHED].tobytes())
-    ids = model.graph_.ids  # part of the answer, though no embedding depends on them
+    ids = graph.ids  # part of the answer, though no embedding depends on them
     for start in range(0, len(ids), _BLOCK):
         digest.update(repr(ids.take(range(start, min(start + _BLOCK, len(ids))))).encode())
-    facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(model.graph_), "k": k, "block": block}
-    facts |= {"by": None if index is None else _kind_of(index)}
-    mark = json.dumps({**facts, "where": where, "attributes": _attributes_digest(model.graph_)})
+    facts = {"model": digest.hexdigest(), "graph": graph_fingerprint(graph), "k": k, "block": block}
+    facts |= {"by": None if index is None else _kind_of(index)} | ({} if relation is None else {"relation": relation})
+    mark = json.dumps({**facts, "where": where, "attributes": _attributes_digest(graph)})
     label = folder / _MARK
     try:
         if folder.exists() and (not label.exists() or label.read_text(encoding="utf-8") != mark):

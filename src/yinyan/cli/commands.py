@@ -6,7 +6,7 @@ import io
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
@@ -28,6 +28,9 @@ from yinyan.cli.flags import Run, with_run, with_table
 from yinyan.errors import ConditionError, InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import show_progress
+
+if TYPE_CHECKING:
+    from yinyan.evaluation import Evaluation
 
 __all__ = ["app", "main"]
 
@@ -82,8 +85,6 @@ def fit(
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run, calibration)
     if relation is not None or predict:
-        if run.report:
-            raise InputError("--report is for graphs without relations: leave it out")
         typed = relations.read_typed(edges, table, relation, progress)
         relations.run_fit(
             *(model, typed, predict, out, progress),
@@ -92,7 +93,11 @@ def fit(
             finish=finish,
             max_shard_bytes=max_shard_bytes,
         )
-        relations.print_fit(model, out, as_json=run.as_json)
+        if run.report:
+            from yinyan.reporting.report import fit_report
+
+            fit_report(run.report, model, title=f"Links of {edges.name}")
+        relations.print_fit(model, out, run.report, as_json=run.as_json)
         return
     graph = common.read_graph(edges, table, progress)
     if as_of is not None:
@@ -166,14 +171,15 @@ def evaluate(
     checked = protocol_with(protocol or "clean", negatives)  # before the table is read
     protocol = checked if protocol else None
     if relation is not None or predict:
-        if run.report or run.resume or full_ranking or rolling is not None:
+        if run.resume or full_ranking:
             raise InputError(
-                "--report, --resume, --full-ranking and --rolling are for graphs without relations: leave them out"
+                "--resume and --full-ranking are for graphs without relations: leave them out (filtered ranking is "
+                "part of every evaluation of relations)"
             )
         typed = relations.read_typed(edges, table, relation, progress)
         seen = tuple(range(run.seed, run.seed + seeds))
         found = relations.run_evaluation(model, typed, predict, edges.stem, protocol or "clean", seen, beside, progress)
-        common.print_json(found.to_dict()) if run.as_json else typer.echo(str(found))
+        _print_evaluation(found, edges, run)
         return
     graph = common.read_graph(edges, table, progress)
     protocol = protocol or protocol_with(default_protocol(graph), negatives)
@@ -181,6 +187,11 @@ def evaluate(
         progress.note(common.aligned(protocol_in_words(protocol, graph)))
     plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume, whole=whole)
     evaluation = common.run_evaluation(model, graph, plan, progress)
+    _print_evaluation(evaluation, edges, run)
+
+
+def _print_evaluation(evaluation: Evaluation, edges: Path, run: Run) -> None:
+    """Figures on the screen, and a report where one is asked for."""
     if run.report:
         from yinyan.reporting.report import evaluation_report
 
@@ -247,12 +258,17 @@ def recommend(
     else:
         check_rows_file(out)
     if relations.has_relations(model):
-        refused = {"--all": everything, "--engine": engine != "local", "--labels": bool(labels)}
-        relations.refuse(refused | {"--allow": bool(allow), "--deny": bool(deny), "--once": bool(once)})
+        relations.refuse({"--engine": engine != "local", "--labels": bool(labels), "--no-labels": no_labels})
         about = relations.Asked(model, relation, device, threads)
         kept = about.model.load_index(model, relation=about.relation) if by_index else None
-        links = about.recommend(nodes or (), k, among, where, header=not no_header, index=kept)
-        common.show_links(links, out, as_json=as_json, empty=common.none_found(where))
+        if everything and out is not None and not ruled:
+            progress, one = show_progress(quiet=quiet), about.relation
+            common.recommend_all(about.model, out, k, progress, as_json=as_json, relation=one, index=kept, where=where)
+            return
+        rules = about.rules(allow, deny, once) if ruled else None
+        asked = about.everyone() if everything else about.nodes(nodes or ())
+        links = about.recommend(asked, k, among, where, rules, header=not no_header, index=kept)
+        common.show_links(links, out, as_json=as_json, empty=common.none_found(where, ruled=ruled))
         return
     relations.refuse_name(relation)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
@@ -286,6 +302,7 @@ def similar(
     model: flags.Model,
     nodes: Annotated[list[str], typer.Argument(help="node ids or labels", show_default=False)],
     *,
+    relation: flags.RelationName = None,
     k: Annotated[int, typer.Option("-k", help="similar nodes per node, at most")] = 10,
     labels: flags.Labels = None,
     no_labels: flags.NoLabels = False,
@@ -298,6 +315,13 @@ def similar(
     from yinyan.cli.bulk import check_rows_file
 
     check_rows_file(out)
+    if relations.has_relations(model):
+        relations.refuse({"--labels": bool(labels), "--no-labels": no_labels})
+        about = relations.Asked(model, relation, device, threads)
+        near = about.model.similar(about.nodes(nodes), k, relation=about.relation)
+        common.show_links(near, out, as_json=as_json, empty="no similar nodes: there is no other node")
+        return
+    relations.refuse_name(relation)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
     found = predictor.similar([predictor.graph_.parse(text) for text in nodes], k)
     common.show_links(found, out, as_json=as_json, empty="no similar nodes: there is no other node")

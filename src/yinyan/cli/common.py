@@ -251,6 +251,7 @@ def recommend_all(
     progress: Progress,
     *,
     as_json: bool,
+    relation: str | None = None,
     index: Index | None = None,
     where: str | None = None,
     at_once: int = 1,
@@ -260,9 +261,9 @@ def recommend_all(
     from yinyan.retrieval.choice import described
 
     try:
-        with task(progress, "nodes", model.graph_.num_nodes) as should_stop:
+        with task(progress, "nodes", model._asked(relation)[0].graph.num_nodes) as should_stop:
             count = stream_all(
-                model, out, k, index=index, where=where, at_once=at_once,
+                model, out, k, relation=relation, index=index, where=where, at_once=at_once,
                 on_progress=lambda done, _: progress.advance(done), should_stop=should_stop,
             )  # fmt: skip
     except StoppedError as stopped:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     from yinyan.predictor import LinkPredictor
     from yinyan.results import Explanation, Recommendations
     from yinyan.retrieval.index import Index
+    from yinyan.retrieval.rules import Rules
 
 __all__ = [
     "Asked",
@@ -32,7 +33,6 @@ __all__ = [
     "read_typed",
     "refuse",
     "refuse_name",
-    "refuse_to_serve",
     "run_evaluation",
     "run_fit",
     "show_rows",
@@ -130,15 +130,6 @@ def refuse(given: Mapping[str, bool]) -> None:
         raise InputError(f"{wrong[0]} is not for models with relations yet: leave it out")
 
 
-def refuse_to_serve(path: Path) -> None:
-    """Refuse a model with relations before any process of a service is started."""
-    if has_relations(path):
-        raise InputError(
-            f"the model in '{path}' has relations, which the service does not serve yet: ask with yinyan recommend "
-            "--relation, or fit the edges of one relation alone"
-        )
-
-
 def refuse_name(relation: str | None) -> None:
     """Refuse the name of a relation where there are none."""
     if relation is not None:
@@ -156,15 +147,48 @@ class Asked:
         self.questions, self.relation = questions, questions.named(relation)
         self.names = questions.names(self.relation)
 
+    def nodes(self, texts: Sequence[str]) -> list[Any]:
+        """Nodes from texts: ids, or type:id where several types have the id."""
+        return [self.names.parse(text) for text in texts]
+
+    def everyone(self) -> list[Any]:
+        """All nodes of the types of the relation."""
+        import numpy as np
+
+        from yinyan.cli.bulk import named_rows
+
+        state = self.questions.of(self.relation).state
+        return named_rows(state, np.arange(state.num_nodes))
+
+    def rules(self, allow: Path | None, deny: Path | None, once: str | None) -> Rules:
+        """Rules from tables of two columns: a node, and one of its candidates or of those denied to it."""
+        from yinyan.graph.pair_tables import pairs_from_frame
+        from yinyan.graph.tables import open_table
+        from yinyan.retrieval.rules import Rules
+
+        def lists(path: Path | None) -> list[tuple[Any, Any]] | None:
+            if path is None:
+                return None
+            opened = open_table(path)
+            pairs = pairs_from_frame(opened.read(list(opened.names)))
+            return [tuple(self.names.parse(end) if isinstance(end, str) else end for end in pair) for pair in pairs]  # type: ignore[misc]
+
+        return Rules(lists(allow), lists(deny), once)  # type: ignore[arg-type]  # a wrong word is refused
+
     def recommend(
-        self, nodes: Sequence[str], k: int, among: Path | None, where: str | None, *, header: bool, index: Index | None
+        self,
+        nodes: Sequence[Any],
+        k: int,
+        among: Path | None,
+        where: str | None,
+        rules: Rules | None,
+        *,
+        header: bool,
+        index: Index | None,
     ) -> Recommendations:
         """Links of some nodes."""
-        if not nodes:
-            raise InputError("recommend needs node ids (type:id where several types have the id)")
-        asked = [self.names.parse(text) for text in nodes]
         pool = None if among is None else _first_column(among, header=header)
-        return self.model.recommend(asked, k, relation=self.relation, among=pool, where=where, index=index)
+        return self.model.recommend(nodes, k, relation=self.relation, among=pool, where=where, rules=rules, index=index)
 
     def score(
         self, pairs: Path, source: str | None, target: str | None, *, header: bool, base_rate: float | None
@@ -198,7 +222,7 @@ def show_rows(rows: list[dict[str, Any]], out: Path | None, *, as_json: bool) ->
     common.print_rows(rows, as_json=as_json, empty="no pairs to score")
 
 
-def print_fit(model: LinkPredictor, out: Path, *, as_json: bool) -> None:
+def print_fit(model: LinkPredictor, out: Path, report: Path | None, *, as_json: bool) -> None:
     """What came of a fit, and what to do next."""
     fitted = cast("TypedFitted", model.fitted_)
     if as_json:
@@ -215,7 +239,8 @@ def print_fit(model: LinkPredictor, out: Path, *, as_json: bool) -> None:
     common.print_rows(rows, as_json=False, right=range(1, 6))
     figures = ", ".join(f"{name} {value:.4f}" for name, value in fitted.metrics.items())
     typer.echo(f"validation, weights of epoch {fitted.best_epoch} of {len(fitted.history)}: {figures}")
-    typer.echo(f"saved the model in '{out}' ({counted(len(fitted.predicted), 'predicted relation')})")
+    relations = counted(len(fitted.predicted), "predicted relation")
+    typer.echo(f"saved the model in '{out}' ({relations})" + (f", the report in '{report}'" if report else ""))
 
 
 def print_info(path: Path, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from yinyan.cli import common, flags
+from yinyan.cli import common, flags, relations
 from yinyan.cli.flags import with_table
 from yinyan.errors import InputError
 from yinyan.graph.table_options import TableOptions
@@ -22,17 +22,34 @@ __all__ = ["audit", "datasets", "methods", "reproduce"]
 @with_table
 def audit(
     edges: flags.Edges,
-    split: Annotated[Path, typer.Argument(help="folder of train, valid and test files")],
+    split: Annotated[
+        Path | None, typer.Argument(help="folder of train, valid and test files", show_default=False)
+    ] = None,
     *,
+    relation: flags.RelationColumn = None,
     as_json: flags.AsJson = False,
     quiet: flags.Quiet = False,
     table: TableOptions,
 ) -> None:
-    """Search a split for leaks; exit with 1 if there are any."""
+    """Search a split for leaks, or relations for inverse and duplicate ones; exit with 1 if there are leaks.
+
+    With --relation the table is searched for relations that give each other's answers away.
+    """
     from yinyan.auditing import audit as look_at
     from yinyan.auditing.split_files import read_split_folder
 
     progress = show_progress(quiet=quiet)
+    if relation is not None:
+        if split is not None:
+            raise InputError(
+                "an audit with --relation looks at the table alone: leave the folder out (yinyan.audit takes a split "
+                "of a graph with relations in Python)"
+            )
+        known = look_at(relations.read_typed(edges, table, relation, progress), raises=False)
+        common.print_json(known.to_dict()) if as_json else typer.echo(str(known))
+        return
+    if split is None:
+        raise InputError("audit needs a folder of split files, or --relation to look at relations")
     graph = common.read_graph(edges, table, progress)
     folder = read_split_folder(split, graph, prefixes=table.prefixes, encoding=table.encoding)
     for note in folder.notes:

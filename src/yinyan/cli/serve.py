@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from yinyan.cli import common, flags, relations
+from yinyan.cli import common, flags
 from yinyan.errors import MissingExtraError
 from yinyan.progress import make_folder, show_progress
 
@@ -78,7 +78,6 @@ def serve(
 
     Every option can be set in the environment.
     """
-    relations.refuse_to_serve(model)
     Limits, Options, run = _service()  # noqa: N806
 
     flags.check_labels(labels, no_labels=no_labels)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from yinyan.errors import InputError, UnknownNodeError
 from yinyan.graph.id_columns import Kind, id_column, plain_ids, recode, tag
 
-__all__ = ["Id", "Ids", "Kind"]
+__all__ = ["Id", "Ids", "Kind", "spelled_integer"]
 
 Id: TypeAlias = int | str
 Rows: TypeAlias = npt.NDArray[np.int64]
@@ -149,7 +149,7 @@ class Ids:
 
     def spelled(self, text: str) -> Id:
         """Return the integer that some text spells if that is an id and the text is none; else the text."""
-        number = None if text in self else _spelled_integer(text)
+        number = None if text in self else spelled_integer(text)
         return number if number is not None and number in self else text
 
     def nearest(self, value: Id, k: int = 3) -> list[Id]:
@@ -253,7 +253,7 @@ class Ids:
 
     def _stored_forms(self, text: str) -> list[Any]:
         """How some text would be stored here, as text and as an integer."""
-        number = _spelled_integer(text)
+        number = spelled_integer(text)
         forms = [text] if number is None else [text, number]
         return list(recode(*id_column(forms), self._kind).drop_null().to_pylist())
 
@@ -264,7 +264,7 @@ class Ids:
         name = f"node {value!r} is not in the graph"
         if isinstance(value, int) and str(value) in self:
             return f"{name}, but {str(value)!r} (text) is: ids read from CSV are text"
-        number = _spelled_integer(value) if isinstance(value, str) else None
+        number = spelled_integer(value) if isinstance(value, str) else None
         if number is not None and number in self:
             return f"{name}, but {number} (an integer) is: pass it without quotes"
         near = ", ".join(repr(candidate) for candidate in self.nearest(value))
@@ -283,7 +283,7 @@ def _refuse_duplicates(array: pa.Array, kind: Kind) -> None:
         raise InputError(f"id {value!r} occurs more than once: node ids must be distinct")
 
 
-def _spelled_integer(text: str) -> int | None:
+def spelled_integer(text: str) -> int | None:
     """The integer whose usual spelling is this text; `'007'` spells none."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > 4000:

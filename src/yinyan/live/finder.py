@@ -16,10 +16,11 @@ from yinyan.errors import SettingsError, StoreError
 from yinyan.model.fitted import Fitted
 from yinyan.progress import stage
 from yinyan.retrieval.budgets import Budget
-from yinyan.retrieval.building import KINDS, build_index
+from yinyan.retrieval.building import EXACT_BELOW, KINDS, build_index
 from yinyan.retrieval.index import FoundState, Index
-from yinyan.retrieval.index_store import INDEX_FILE, load_index
+from yinyan.retrieval.index_store import index_file, load_index
 from yinyan.retrieval.metadata import IndexMetadata
+from yinyan.retrieval.relation_names import RelationNames
 from yinyan.retrieval.snapshot import Snapshot
 
 __all__ = ["IndexFinder", "finder_for"]
@@ -37,11 +38,13 @@ def finder_for(
     kind: str,
     places: list[Path],
     *,
+    names: RelationNames | None = None,
     recall: float | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> IndexFinder:
     """An index of this kind and recall: the first that lies in one of the folders and fits the model, or a new one.
 
+    Of a relation it has the `names` of its nodes and a file of its own.
     A new one is kept in the first folder that can be written to, for the next start and for other processes.
     """
     if kind not in KINDS:
@@ -50,24 +53,30 @@ def finder_for(
     decoder, y = fitted.model.decoder, fitted.embeddings
 
     def build(embeddings: Any, say: Callable[[str], None] = lambda text: None) -> Index:
-        return build_index(fitted.graph, decoder, embeddings, kind=kind, budget=budget, tell=say)
+        made = build_index(fitted.graph, decoder, embeddings, kind=kind, budget=budget, tell=say)
+        return made if names is None else made._of_relation(names)
+
+    file = index_file(names)
 
     for folder in places if kind != "exact" else []:
-        if (folder / INDEX_FILE).is_file():
+        if (folder / file).is_file():
             try:
-                found = load_index(folder, fitted.graph, decoder, y)
+                found = load_index(folder, fitted.graph, decoder, y, names)
             except StoreError as error:
                 _log.warning("the saved index is not used: %s", error)
                 continue
             unfit = _unfit(found.metadata, kind, recall)
             if unfit is None:
-                tell(f"the index in '{folder / INDEX_FILE}' is used")
+                tell(f"the index in '{folder / file}' is used")
                 return IndexFinder(found, build)
-            tell(f"the index in '{folder / INDEX_FILE}' is not used: {unfit}")
-    with stage(tell, f"building an index (kind {kind}, recall {budget.recall:g})") as say:
+            tell(f"the index in '{folder / file}' is not used: {unfit}")
+    if names is not None and kind in ("auto", "exact") and fitted.graph.num_nodes < EXACT_BELOW:
+        return IndexFinder(build(y), build)  # of many relations none is worth a line
+    of_relation = "" if names is None else f" of relation {names.relation.name!r}"
+    with stage(tell, f"building an index{of_relation} (kind {kind}, recall {budget.recall:g})") as say:
         made = build(y, say)
     if made.metadata.effort is not None or made.metadata.note is not None:  # others are made at once
-        tell(_kept(made, places))
+        tell(_kept(made, places, file))
     return IndexFinder(made, build)
 
 
@@ -80,7 +89,7 @@ def _unfit(found: IndexMetadata, kind: str, recall: float | None) -> str | None:
     return None
 
 
-def _kept(made: Index, places: list[Path]) -> str:
+def _kept(made: Index, places: list[Path], file: str) -> str:
     """Save an index in the first folder that takes it, and say where."""
     reasons = []
     for folder in places:
@@ -89,7 +98,7 @@ def _kept(made: Index, places: list[Path]) -> str:
         except StoreError as error:
             reasons.append(str(error))
             continue
-        return f"the index is kept in '{folder / INDEX_FILE}': the next start reads it"
+        return f"the index is kept in '{folder / file}': the next start reads it"
     return f"the index is not kept, and the next start builds it again: {'; '.join(reasons) or 'no folder was given'}"
 
 

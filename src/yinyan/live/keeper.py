@@ -15,12 +15,15 @@ from yinyan.errors import StoreError, YinYanError
 from yinyan.graph.ids import Id
 from yinyan.live.compaction import compact, is_due
 from yinyan.live.course import Course, Step
-from yinyan.live.live_state import LiveState, Served, model_fingerprint
+from yinyan.live.live_state import LiveState, Served
 from yinyan.live.log_records import Logged
+from yinyan.live.opening import model_fingerprint
 from yinyan.live.planning import Draft
 from yinyan.live.refresh import Refresher
 from yinyan.live.shared_log import CompactedError, LogFullError, OtherModelError, SharedLog, UncertainError
 from yinyan.live.structure import Change, ConflictError
+from yinyan.live.typed_course import NO_CHANGES, TypedCourse, TypedStep
+from yinyan.live.typed_state import TypedServed, TypedState
 from yinyan.progress import stage
 from yinyan.text import counted
 
@@ -62,7 +65,7 @@ class Keeper:
 
     def __init__(
         self,
-        load: Callable[[], Served],
+        load: Callable[[], Served | TypedServed],
         log: SharedLog,
         *,
         read_only: bool = False,
@@ -74,14 +77,14 @@ class Keeper:
         self._read_only = read_only
         self.carry_over = carry_over
         self._jobs: queue.Queue[_Job | Callable[[], None] | None] = queue.Queue()
-        self._waiting: list[tuple[int, Future[LiveState]]] = []
+        self._waiting: list[tuple[int, Future[LiveState | TypedState]]] = []
         self._lock = threading.Lock()  # of those who wait
         self.failure: str | None = None  # why the state does not follow the log
         self._refresher = Refresher()
         self._compactor: threading.Thread | None = None
         self._looked_at = 0  # the version at which the size of the log was last looked at
         served = load()
-        log.bind(served.fingerprint, directed=served.fitted.graph.directed, carry_over=carry_over)
+        log.bind(served.fingerprint, directed=served.directed, carry_over=carry_over)
         count = log.last()
         with stage(tell, f"replaying {counted(count, 'change')}") if count else nullcontext():
             self._course = self._opened(served)
@@ -89,26 +92,28 @@ class Keeper:
         self._thread.start()
 
     @property
-    def now(self) -> LiveState:
+    def now(self) -> LiveState | TypedState:
         """The current state."""
         return self._course.state
 
     @property
     def read_only(self) -> bool:
-        """Whether changes are refused."""
-        return self._read_only
+        """Whether changes are refused, as those of a model with relations are."""
+        return self._read_only or isinstance(self._course, TypedCourse)
 
     def submit(self, change: Change) -> Future[Made]:
         """Ask for a change; the future is done when it is on the disk and the answers know of it."""
         if self._read_only:
             raise ConflictError("this service is read-only: start it without --read-only to change the graph")
+        if isinstance(self._course, TypedCourse):
+            raise ConflictError(NO_CHANGES)
         job = _Job(change)
         self._jobs.put(job)
         return job.done
 
-    def reached(self, version: int) -> Future[LiveState]:
+    def reached(self, version: int) -> Future[LiveState | TypedState]:
         """Done with the state of now when that has seen a version, at once if it has."""
-        done: Future[LiveState] = Future()
+        done: Future[LiveState | TypedState] = Future()
         with self._lock:
             if self.now.version < version:
                 self._waiting.append((version, done))
@@ -123,8 +128,7 @@ class Keeper:
         def work() -> None:
             try:
                 served = self._load()
-                directed = served.fitted.graph.directed
-                self._log.bind(served.fingerprint, directed=directed, carry_over=self.carry_over, reload=True)
+                self._log.bind(served.fingerprint, directed=served.directed, carry_over=self.carry_over, reload=True)
                 self._take_up(served)
                 done.set_result(Made(1, self.now.version))
             except Exception as error:  # reported to the one who asked
@@ -160,8 +164,7 @@ class Keeper:
     # -- the thread ----------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        if not self._read_only:
-            self._course.prepare()
+        self._prepare(self._course)
         while True:
             try:
                 first = self._jobs.get(timeout=_POLL)
@@ -203,7 +206,8 @@ class Keeper:
     def _work(self, jobs: Sequence[_Job]) -> None:
         """Make changes together; if that fails, one by one, so that only those that cannot be made get an error."""
         try:
-            if self._refresher.is_outrun(self._course.renewal, self.now):
+            course = self._changing()
+            if self._refresher.is_outrun(course.renewal, course.state):
                 self._refresher.wait(_REFRESH)
             self._refresh()
             self._again(lambda: self._write(jobs))
@@ -229,11 +233,11 @@ class Keeper:
     def _write(self, jobs: Sequence[_Job]) -> None:
         made: list[tuple[_Job, Made]] = []
         refused: list[tuple[_Job, YinYanError]] = []
-        course, is_computed = self._course, False
+        course, is_computed = self._changing(), False
         try:
             with self._log.writing():
                 self._follow(self._log.after(self.now.version))
-                draft, version = Draft(self.now.structure), self.now.version
+                draft, version = Draft(course.state.structure), course.state.version
                 for job in jobs:
                     try:
                         effect = draft.plan(job.change)
@@ -247,7 +251,7 @@ class Keeper:
                     imputed = tuple(node.id for node in effect.nodes if node.imputed)
                     made.append((job, Made(effect.num, version, clipped, imputed)))
                 is_computed = True
-                step = course.computed(draft, version, self._refresher.limit(self.now))
+                step = course.computed(draft, version, self._refresher.limit(course.state))
         except BaseException:
             if is_computed:
                 course.spoil()  # what was computed is not in the log
@@ -266,14 +270,22 @@ class Keeper:
             for step in self._course.replayed(found):
                 self._show(step)
 
-    def _show(self, step: Step | None) -> None:
+    def _changing(self) -> Course:
+        """The course of a model whose graph changes; that of one with relations is refused."""
+        if isinstance(self._course, TypedCourse):
+            raise ConflictError(NO_CHANGES)
+        return self._course
+
+    def _show(self, step: Step | TypedStep | None) -> None:
         """Let readers have the next state."""
-        if step is None:
-            return
-        self._course.show(step)
-        if step.is_whole:
-            self._refresher.outdate()
-        self._refresher.note(self._course.renewal, self.now, step.effects)
+        course = self._course
+        if isinstance(step, TypedStep) and isinstance(course, TypedCourse):
+            course.show(step)
+        elif isinstance(step, Step) and isinstance(course, Course):
+            course.show(step)
+            if step.is_whole:
+                self._refresher.outdate()
+            self._refresher.note(course.renewal, course.state, step.effects)
         self._tell()
 
     def _tell(self) -> None:
@@ -288,12 +300,15 @@ class Keeper:
 
     def _refresh(self) -> None:
         """Take up rows that were computed anew, with what has changed meanwhile."""
+        course = self._course
+        if isinstance(course, TypedCourse):
+            return
         taken = self._refresher.taken()
         if taken is not None:
-            self._course.take_up(*taken)
+            course.take_up(*taken)
         measured = self._refresher.measured()
         if measured is not None:
-            self._course.note(measured)
+            course.note(measured)
 
     def _compact(self) -> None:
         """Have the log compacted in the background when it has grown."""
@@ -311,21 +326,31 @@ class Keeper:
         except Exception:  # the log is as it was
             _log.exception("the change log could not be compacted")
 
-    def _take_up(self, served: Served) -> None:
+    def _prepare(self, course: Course | TypedCourse) -> None:
+        """Make ready what computes the next state, where there will be one."""
+        if not self._read_only and isinstance(course, Course):
+            course.prepare()
+
+    def _take_up(self, served: Served | TypedServed) -> None:
         self._refresher.join()
         self._refresher = Refresher()  # rows of the model before are of no use
         course = self._opened(served)
-        if not self._read_only:
-            course.prepare()
+        self._prepare(course)
         self._course = course
         self._tell()
 
-    def _opened(self, served: Served) -> Course:
+    def _opened(self, served: Served | TypedServed) -> Course | TypedCourse:
         """The state of a model after all changes in the log."""
         self._log.expect(served.fingerprint)
         history = self._log.history()
+        found = [*(Logged(history.base, change) for change in history.net), *history.changes]
+        if isinstance(served, TypedServed):
+            typed = TypedCourse(served)
+            for version in typed.replayed(found):
+                typed.show(version)
+            return typed
         course = Course(served)
-        for step in course.replayed([*(Logged(history.base, change) for change in history.net), *history.changes]):
+        for step in course.replayed(found):
             course.show(step)
         return course
 

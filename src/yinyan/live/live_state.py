@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from yinyan.graph import Graph
+from yinyan.errors import InputError
 from yinyan.graph.attributes import Column
 from yinyan.graph.features import stacked_features
 from yinyan.graph.ids import Id
+from yinyan.graph.typed_graph import RelationName
 from yinyan.live.finder import IndexFinder
 from yinyan.live.new_nodes import Inputs, with_table
 from yinyan.live.renewal import messages_of
@@ -28,15 +27,13 @@ from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted, our_encoder
 from yinyan.model.reranking import Reranker
 from yinyan.model.tensors import feature_tensor
-from yinyan.progress import stage
 from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.index import FoundState
 from yinyan.retrieval.node_columns import attribute_of
 from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.state import AnswerState, Evidence
-from yinyan.store import fitted_model, opened_model, read_manifest
 
-__all__ = ["NO_DRIFT", "LiveState", "Measured", "Served", "model_fingerprint", "served_model"]
+__all__ = ["NO_DRIFT", "LiveState", "Measured", "Served"]
 
 Rows = NDArray[np.int64]
 
@@ -50,6 +47,11 @@ class Served:
     fingerprint: str
     search: Search
     finder: IndexFinder
+
+    @property
+    def directed(self) -> bool:
+        """Whether edges have a direction."""
+        return self.fitted.graph.directed
 
     @functools.cached_property
     def base(self) -> Tensor | None:
@@ -116,12 +118,30 @@ class LiveState(AnswerState):
         return self.structure.num_nodes
 
     @property
+    def num_links(self) -> int:
+        """How many edges there are."""
+        return self.structure.num_links
+
+    @property
+    def num_rejected(self) -> int:
+        """How many pairs are never recommended."""
+        return self.structure.num_rejected
+
+    def of(self, relation: RelationName | None) -> LiveState:
+        """What questions are answered from: this state; a relation is refused, there is one kind of edge."""
+        if relation is not None:
+            raise InputError(f"this model has one kind of edge, and no relation {relation!r}: leave 'relation' out")
+        return self
+
+    @property
     def drift(self) -> float:
         """Links that were added or removed since the model was fitted, as a share of those it had."""
         return self.structure.moved_links / max(1, self.graph.num_edges)
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """The row of each node by id, or by a label that one node has."""
+        if (typed := next((node for node in ids if isinstance(node, tuple)), None)) is not None:
+            raise InputError(f"this model has one type of nodes: name them by id alone (got {typed!r})")
         return self.structure.names.rows_by_name(ids)
 
     def ids(self, rows: Rows) -> list[Id]:
@@ -174,31 +194,3 @@ class LiveState(AnswerState):
             feature_tensor(features, torch.device("cpu")), None if table is None else table[first:]
         )
         return torch.cat([known, new])
-
-
-def served_model(
-    path: Path,
-    named: Callable[[Graph], Graph],
-    finder: Callable[[Fitted], IndexFinder],
-    tell: Callable[[str], None] = lambda text: None,
-) -> Served:
-    """Read a model, mapped from its files, and make what serving needs; `named` gives its graph other labels."""
-    with (
-        stage(tell, f"reading the model '{path}'"),
-        opened_model(path) as opened,
-    ):  # one save, whatever is saved meanwhile
-        fingerprint = _fingerprint_of(opened.manifest)
-        fitted, _ = fitted_model(opened, torch.device("cpu"), mapped=True)
-    fitted = replace(fitted, graph=named(fitted.graph))
-    known = fitted.graph.attributes
-    search = Search(fitted.graph.ids, None if known is None or known.labels is None else known.labels.to_pylist())
-    return Served(path, fitted, fingerprint, search, finder(fitted))
-
-
-def model_fingerprint(path: Path) -> str:
-    """A digest of the manifest, which holds digests of all files."""
-    return _fingerprint_of(read_manifest(path))
-
-
-def _fingerprint_of(manifest: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()

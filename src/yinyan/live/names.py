@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from yinyan.errors import UnknownNodeError
 from yinyan.graph.attributes import Attributes
-from yinyan.graph.ids import Id, Ids
+from yinyan.graph.ids import Id, Ids, spelled_integer
 from yinyan.graph.labels import LabelFinder, rows_by_name
 from yinyan.retrieval.growing import GrowingList
 
@@ -166,7 +166,7 @@ class Names:
 
 
 def _integer(text: str) -> int:
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 4000 or str(int(text)) != text:
+    number = spelled_integer(text)
+    if number is None:
         raise UnknownNodeError(f"{text[:80]!r} spells no integer id (leave kind=integer out, or pass kind=text)")
-    return int(text)
+    return number

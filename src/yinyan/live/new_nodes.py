@@ -36,6 +36,7 @@ __all__ = [
     "feature_remarks",
     "new_features",
     "new_table_rows",
+    "padded",
     "with_table",
 ]
 
@@ -301,8 +302,8 @@ def _grow(fitted: Fitted, features: Features | None, ends: Rows, names: Sequence
     grown = Graph(
         ids=graph.ids.extended(names).select(order),
         edges=np.stack([keys // (n + count), keys % (n + count)], axis=1),
-        weights=_padded(graph.weights, len(ends), np.mean)[first] if graph.weights is not None else None,
-        times=_padded(graph.times, len(ends), np.max)[first] if graph.times is not None else None,
+        weights=padded(graph.weights, len(ends), np.mean)[first] if graph.weights is not None else None,
+        times=padded(graph.times, len(ends), np.max)[first] if graph.times is not None else None,
         features=features.take(order) if isinstance(features, SparseFeatures) else _rows(features, order),
         sides=None if sides is None else sides[order],
         directed=graph.directed,
@@ -331,7 +332,7 @@ def _new_sides(graph: Graph, ends: Rows, count: int) -> NDArray[np.int8] | None:
     return sides
 
 
-def _padded(values: NDArray[Any], count: int, fill: Any) -> NDArray[Any]:
+def padded(values: NDArray[Any], count: int, fill: Any) -> NDArray[Any]:
     """Existing values, and for new links a typical one."""
     return np.concatenate([values, np.full(count, fill(values) if values.size else 1, dtype=values.dtype)])
 

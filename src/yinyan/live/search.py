@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,21 +44,34 @@ class Search:
 
         `newer` names nodes that came after the model: (row, id, label).
         """
+        return [row for _, row in self.scored(query, limit, newer)]
+
+    def scored(
+        self, query: str, limit: int, newer: Sequence[tuple[int, Id, str | None]] = ()
+    ) -> list[tuple[float, int]]:
+        """The same, each with how near it is: above 2 where a text begins with the query, below 1 where not."""
         wanted = query.casefold()[:_LONGEST]
-        found = dict.fromkeys(row for row, value, label in newer if _begins(wanted, value, label))
-        for row in self._prefixed(wanted, limit):
-            found[row] = None
+        found: dict[int, float] = {
+            row: _begun(min(len(text) for text in (str(value), label) if text is not None))
+            for row, value, label in newer
+            if _begins(wanted, value, label)
+        }
+        for row, length in self._prefixed(wanted, limit).items():
+            found.setdefault(row, _begun(length))
         if len(found) < limit:
             ranked = [*self._similar(wanted), *_similar_new(wanted, newer)]
-            for _, row in sorted(ranked, key=lambda entry: -entry[0]):
-                found[row] = None
-        return list(found)[:limit]
+            for alike, row in sorted(ranked, key=lambda entry: -entry[0]):
+                found.setdefault(row, alike)
+        return [(score, row) for row, score in found.items()][:limit]
 
-    def _prefixed(self, wanted: str, limit: int) -> list[int]:
+    def _prefixed(self, wanted: str, limit: int) -> dict[int, int]:
+        """Rows of texts that begin with the words, with the length of the text."""
         first = bisect_left(self._texts, wanted)
         last = bisect_left(self._texts, wanted + "\U0010ffff", lo=first)
-        places = range(first, min(last, first + 4 * limit))  # in order of the alphabet, an equal text first
-        return list(dict.fromkeys(self._owners[list(places)].tolist()))[:limit]
+        found: dict[int, int] = {}
+        for place in range(first, min(last, first + 4 * limit)):  # in order of the alphabet, an equal text first
+            found.setdefault(int(self._owners[place]), len(self._texts[place]))
+        return dict(islice(found.items(), limit))
 
     def _similar(self, wanted: str) -> Iterator[tuple[float, int]]:
         if not self._texts:
@@ -78,6 +92,11 @@ class Search:
             alike = _likeness(wanted, matcher, self._texts[place])
             if alike >= _ALIKE:
                 yield alike, int(self._owners[place])
+
+
+def _begun(length: int) -> float:
+    """How near a text of a length is that begins with the query: the shorter, the nearer."""
+    return 2 + 1 / (1 + length)
 
 
 def _begins(wanted: str, value: Id, label: str | None) -> bool:

@@ -13,9 +13,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from yinyan import __version__
+from yinyan.graph.typed_graph import TypedGraph
 from yinyan.model.fitted import Fitted
 from yinyan.model.held_out_lists import HeldOutLists
 from yinyan.model.quality import weakness
+from yinyan.model.typed_fitted import TypedFitted
 from yinyan.randomness import named_seed
 from yinyan.reporting.curves import (
     Floats,
@@ -27,7 +29,7 @@ from yinyan.reporting.curves import (
 from yinyan.reporting.embedding_map import EmbeddingMap
 from yinyan.reporting.reliability import reliability_content
 
-__all__ = ["context_edges", "finite", "map_of", "model_content", "own_embeddings"]
+__all__ = ["context_edges", "finite", "map_of", "model_content", "own_embeddings", "relations_content", "typed_pairs"]
 
 _CONTEXT = 4_000  # edges drawn behind the nodes of a map
 
@@ -66,18 +68,47 @@ def model_content(
     }
 
 
+def relations_content(fitted: TypedFitted) -> dict[str, Any]:
+    """Types and relations of a model, with the attraction and the figures of each relation."""
+    graph = fitted.graph
+    return {
+        "types": [
+            {
+                "name": name,
+                "num_nodes": len(kind.ids),
+                "num_features": 0 if kind.features is None else kind.features.shape[1],
+            }
+            for name, kind in graph.nodes.items()
+        ],
+        "relations": [
+            {
+                "name": name,
+                "source": relation.source,
+                "target": relation.target,
+                "num_links": len(relation.edges),
+                "directed": relation.directed,
+                "predicted": name in fitted.relations,
+                "attraction": fitted.attractions[name],
+                "metrics": finite(fitted.relations[name].metrics) if name in fitted.relations else {},
+            }
+            for name, relation in graph.relations.items()
+        ],
+        "overall": finite(fitted.metrics),
+    }
+
+
 def finite(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same with None for what is not finite: JSON has no infinity."""
     return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
 
 
-def own_embeddings(fitted: Fitted, table: torch.Tensor) -> NDArray[np.float32]:
+def own_embeddings(fitted: Fitted | TypedFitted, table: torch.Tensor) -> NDArray[np.float32]:
     """The columns of some rows that the encoder made: the sketches beside them say nothing of likeness."""
     own: NDArray[np.float32] = table[:, : fitted.settings.encoder.hidden_size].float().cpu().numpy()
     return own
 
 
-def map_of(fitted: Fitted) -> EmbeddingMap:
+def map_of(fitted: Fitted | TypedFitted) -> EmbeddingMap:
     """The map on which nodes of a fitted model are placed: the same model gives the same map."""
     return EmbeddingMap.of(own_embeddings(fitted, fitted.embeddings), seed=fitted.seed)
 
@@ -91,6 +122,15 @@ def context_edges(edges: Rows, rows: Rows, seed: int) -> list[list[int]]:
         place = place[np.sort(chosen)]
     found: list[list[int]] = place.tolist()
     return found
+
+
+def typed_pairs(graph: TypedGraph) -> Rows:
+    """(m, 2) edges of all relations, as rows of the whole graph."""
+    found = [
+        relation.edges + np.array([graph.offsets[relation.source], graph.offsets[relation.target]])
+        for relation in graph.relations.values()
+    ]
+    return np.concatenate(found)
 
 
 def _charts(scores: Scores, held_out: str) -> dict[str, Any]:

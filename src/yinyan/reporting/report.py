@@ -18,7 +18,9 @@ from yinyan.predictor import LinkPredictor
 from yinyan.randomness import named_seed
 from yinyan.reporting.content import Scores, context_edges, finite, map_of, model_content, own_embeddings
 from yinyan.reporting.reliability import lists_of_test
+from yinyan.reporting.typed_content import held_out_by_relation, typed_report_content
 from yinyan.splits import Split
+from yinyan.splits.typed_split import TypedSplit
 
 __all__ = ["KeptRun", "evaluation_report", "fit_report", "kept_run", "write_report"]
 
@@ -40,19 +42,25 @@ class KeptRun(NamedTuple):
 def kept_run(evaluation: Evaluation) -> KeptRun:
     """The first seed that ran here: those read from a checkpoint have figures only."""
     for result in evaluation.results:
-        if result.model is not None and result.split is not None and result.scores is not None:
+        if result.model is not None and isinstance(result.split, Split) and result.scores is not None:
             return KeptRun(result.model, result.split, result.scores)
     raise ValueError("every seed was read from a checkpoint: there is no model to draw")
 
 
 def fit_report(path: str | os.PathLike[str], model: LinkPredictor, *, title: str) -> None:
     """The report of a model made for use: its figures are on the validation pairs."""
+    if model._typed(None) is not None:
+        write_report(path, {"name": title, **typed_report_content(model)})
+        return
     content = {"name": title, **model_content(model.fitted_)}
     write_report(path, {**content, **_links_and_map(model)})
 
 
 def evaluation_report(path: str | os.PathLike[str], evaluation: Evaluation, *, title: str) -> None:
     """The report of an evaluation: figures are means over its seeds, charts are of the first seed that ran here."""
+    if evaluation.results[0].relations:
+        write_report(path, {"name": title, **_typed_evaluation(evaluation)})
+        return
     run, summary = kept_run(evaluation), evaluation.to_dict()
     lists = lists_of_test(run.model.fitted_, run.split)
     content = {"name": title, **model_content(run.model.fitted_, test=run.scores, test_lists=lists)}
@@ -60,6 +68,19 @@ def evaluation_report(path: str | os.PathLike[str], evaluation: Evaluation, *, t
     content["peers"] = {METHODS[name].words: finite(figures) for name, figures in summary["peers"].items()}
     content["num_seeds"] = len(evaluation.results)
     write_report(path, {**content, **_links_and_map(run.model)})
+
+
+def _typed_evaluation(evaluation: Evaluation) -> dict[str, Any]:
+    """The content of an evaluation of relations: figures of each are means over the seeds."""
+    result, summary = evaluation.results[0], evaluation.to_dict()
+    if result.model is None or not isinstance(result.split, TypedSplit):
+        raise ValueError("an evaluation of relations keeps the model and the split of each seed")
+    tests = held_out_by_relation(result.model, result.split)
+    content = typed_report_content(result.model, tests=tests, figures=summary["relations"])
+    content["overall"] = finite(summary["metrics"])
+    content["overall_peers"] = {METHODS[name].words: finite(found) for name, found in summary["peers"].items()}
+    content["num_seeds"] = len(evaluation.results)
+    return content
 
 
 def write_report(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:

@@ -42,7 +42,8 @@ def best_links(
     `where`, a link is listed from the end that is its source; undirected, one of its two ends has to be one.
     """
     k, search, candidates = checked_k(k), top_k or state.top_k, candidates_of(state, None, where)
-    symmetric = state.decoder.is_symmetric and not state.directed
+    # between two sides a link is one from whichever side it is seen, and its source is of side 0
+    symmetric = not state.directed and (state.decoder.is_symmetric or state.num_left is not None)
     pairs, scores = np.empty((0, 2), np.int64), np.empty(0, np.float32)
     asked = np.arange(state.num_nodes) if nodes is None else np.unique(state.rows(state.listed(nodes)))
     total, count = asked.size, FIRST

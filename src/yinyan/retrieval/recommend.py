@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import InputError, YinYanError
-from yinyan.results import Id, Recommendations
+from yinyan.results import Recommendations
 from yinyan.retrieval.assignment import assigned
 from yinyan.retrieval.candidates import Candidates, Where, as_list, candidates_of, is_id
 from yinyan.retrieval.exact import TopK
@@ -40,7 +40,7 @@ class Wish(NamedTuple):
     nodes: Any  # an id or several
     k: int = 10
     exclude_known: bool = True
-    among: Iterable[Id] | None = None
+    among: Iterable[Any] | None = None
     where: Where | None = None
     rules: Rules | None = None
 
@@ -104,6 +104,8 @@ def as_table(state: SearchState, found: Partners) -> Recommendations:
 def links_of(state: SearchState, pairs: Rows, scores: NDArray[np.float32], ranks: Rows) -> Recommendations:
     """Pairs of rows in the caller's ids, with labels where there are any."""
     labels = [None if found is None else tuple(found) for found in (state.labels(pairs[:, end]) for end in (0, 1))]
+    several = state.names is not None and state.names.has_types
+    types = [state.types(pairs[:, end]) if several else None for end in (0, 1)]
     return Recommendations(
         sources=tuple(state.ids(pairs[:, 0])),
         targets=tuple(state.ids(pairs[:, 1])),
@@ -111,6 +113,8 @@ def links_of(state: SearchState, pairs: Rows, scores: NDArray[np.float32], ranks
         ranks=ranks,
         source_labels=labels[0],
         target_labels=labels[1],
+        source_types=None if types[0] is None else tuple(types[0]),
+        target_types=None if types[1] is None else tuple(types[1]),
     )
 
 

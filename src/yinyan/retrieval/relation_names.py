@@ -51,6 +51,11 @@ class RelationNames:
         self._starts = np.cumsum([0, *(len(kind.ids) for kind in self.kinds.values())])[:-1]
         self._finders: dict[str, LabelFinder | None] = {}
 
+    @property
+    def has_types(self) -> bool:
+        """Whether the graph has several types of nodes, so that an id alone may not name one."""
+        return len(self._all_types) > 1
+
     # -- from names to rows ----------------------------------------------------------------------------------
 
     def is_node(self, value: Any) -> bool:
@@ -124,6 +129,8 @@ class RelationNames:
         name, _, rest = text.partition(":")
         if rest and name in self.kinds:
             return name, self.kinds[name].ids.spelled(rest)
+        if rest and name in self._all_types and not any(text in kind.ids for kind in self.kinds.values()):
+            return name, rest  # which is refused: the relation joins no nodes of this type
         wanted = list(self.kinds) if end is None else [(self.relation.source, self.relation.target)[end]]
         spelled = [(kind, self.kinds[kind].ids.spelled(text)) for kind in wanted]
         found = [(kind, value) for kind, value in spelled if value in self.kinds[kind].ids]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from yinyan.errors import InputError
+from yinyan.model.encoder import Encoder, EncoderInput
 from yinyan.model.explanation import Explainer, Share
 from yinyan.model.fitted import our_encoder
 from yinyan.model.typed_fitted import TypedFitted
@@ -17,7 +18,7 @@ from yinyan.results import Contribution, Explanation, Id
 if TYPE_CHECKING:
     from yinyan.retrieval.questions import Questions
 
-__all__ = ["explain_relation", "explainer_of"]
+__all__ = ["evidence_of", "explain_relation", "explainer_of"]
 
 
 def explain_relation(
@@ -53,23 +54,33 @@ def explain_relation(
 
 def explainer_of(fitted: TypedFitted) -> Explainer:
     """What all explanations of a model share."""
+    encoder, given = evidence_of(fitted)
+    if given.negatives is None:
+        raise TypeError("explanations draw negatives")
+    return Explainer(encoder, given.features, given.messages, given.negatives)
+
+
+def evidence_of(fitted: TypedFitted) -> tuple[Encoder, EncoderInput]:
+    """The encoder of a model, and all that it reads."""
     device, maps = fitted.embeddings.device, fitted.settings.encoder.relation_maps
     messages = typed_messages(fitted.graph, fitted.message_edges, device, maps=maps)[0]
     features: Any = typed_features(fitted.graph, device)
     draws = Streams.fresh(fitted.seed, "inference/0", device)
-    return Explainer(our_encoder(fitted.model), features, messages, draws)
+    return our_encoder(fitted.model), EncoderInput(features, messages, draws)
 
 
 def _contribution(fitted: TypedFitted, share: Share, end_ids: dict[int, Id]) -> Contribution:
     """A share in the caller's ids; without several relations the only one is named."""
     way = "attracts" if share.attracts else "repels"
+    graph = fitted.graph
+    end_type = graph.nodes_at([share.end])[0][0]
     if share.neighbour is None:
-        return Contribution(end_ids[share.end], None, way, share.amount)
-    (kind, node) = fitted.graph.nodes_at([share.neighbour])[0]
-    attributes = fitted.graph.nodes[kind].attributes
-    row = share.neighbour - fitted.graph.offsets[kind]
+        return Contribution(end_ids[share.end], None, way, share.amount, end_type=end_type)
+    (kind, node) = graph.nodes_at([share.neighbour])[0]
+    attributes = graph.nodes[kind].attributes
+    row = share.neighbour - graph.offsets[kind]
     labels = None if attributes is None else attributes.labels_of(np.array([row]))
-    relation = list(fitted.graph.relations)[share.relation or 0] if share.attracts else None
+    relation = list(graph.relations)[share.relation or 0] if share.attracts else None
     return Contribution(
-        end_ids[share.end], node, way, share.amount, None if labels is None else labels[0], relation, kind
+        end_ids[share.end], node, way, share.amount, None if labels is None else labels[0], relation, kind, end_type
     )

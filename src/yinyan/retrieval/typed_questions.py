@@ -17,7 +17,8 @@ from yinyan.results import Explanation
 from yinyan.retrieval.questions import Questions
 from yinyan.retrieval.relation_names import RelationNames, is_id, is_typed
 from yinyan.retrieval.state import AnswerState, FittedState
-from yinyan.retrieval.typed_explanation import explain_relation, explainer_of
+from yinyan.retrieval.typed_explanation import evidence_of, explain_relation, explainer_of
+from yinyan.retrieval.typed_names import TypedNames
 from yinyan.text import listed
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class TypedQuestions:
     def __init__(self, fitted: TypedFitted, state_of: StateOf | None = None) -> None:
         """`state_of` gives what a relation is answered from; the fitted model unless given."""
         self.fitted, self._state_of = fitted, state_of or self._fitted_state
+        self.nodes = TypedNames(fitted.graph)
         self._explainer: Explainer | None = None
         self._made: dict[str, RelationQuestions] = {}
         self.choosers: dict[str, Chooser] = {}  # between exact search and an index, by relation
@@ -85,6 +87,11 @@ class TypedQuestions:
             self._explainer = explainer_of(self.fitted)
         return self._explainer
 
+    def energy_trace(self, num_steps: int | None = None) -> list[float]:
+        """The energy before the first layer and after each, over all relations."""
+        encoder, given = evidence_of(self.fitted)
+        return encoder.energy_trace(given, num_steps)
+
     def embed(self, nodes: Any) -> NDArray[np.float32]:
         """The stored vectors of (type, id) nodes, or of ids where there is one type."""
         one = is_id(nodes) or is_typed(nodes, self.fitted.graph.nodes)
@@ -94,17 +101,7 @@ class TypedQuestions:
 
     def row(self, node: Any) -> int:
         """The row of a (type, id) node among all nodes, or of an id that nodes of one type alone have."""
-        graph = self.fitted.graph
-        if is_typed(node, graph.nodes):
-            return graph.row_of(*node)
-        if isinstance(node, tuple) and len(node) == 2:
-            raise InputError(f"there is no node type {node[0]!r} (types: {listed(list(graph.nodes))})")
-        if len(graph.nodes) > 1:
-            raise InputError(
-                f"name the type of node {node!r}: ({next(iter(graph.nodes))!r}, {node!r}) (types: "
-                f"{listed(list(graph.nodes))})"
-            )
-        return graph.row_of(next(iter(graph.nodes)), node)
+        return self.nodes.row(node)
 
     def _fitted_state(self, name: str) -> AnswerState:
         return FittedState(self.fitted.relations[name], self.names(name))

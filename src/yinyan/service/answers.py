@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from yinyan.errors import YinYanError
-from yinyan.graph.ids import Id
 from yinyan.live.live_state import LiveState
+from yinyan.live.typed_state import Answering, TypedState
 from yinyan.retrieval.exact import TopK
 from yinyan.retrieval.recommend import Wish, partners_together
 from yinyan.retrieval.similar import similar_nodes
 
-__all__ = ["Wish", "embed", "explain", "recommend", "recommend_together", "score", "similar"]
+__all__ = ["Asked", "Wish", "embed", "explain", "recommend", "recommend_together", "score", "similar"]
 
-Pair = Sequence[Id]
+Pair = Sequence[Any]  # two ids; of a model with relations, or two (type, id)
 Rows = NDArray[np.int64]
+State = LiveState | TypedState
 
 
-def score(state: LiveState, pairs: Sequence[Pair], base_rate: float | None = None) -> dict[str, Any]:
+class Asked(NamedTuple):
+    """What one request wants recommended, and of which relation."""
+
+    wish: Wish
+    relation: str | None = None
+
+
+def score(state: Answering, pairs: Sequence[Pair], base_rate: float | None = None) -> dict[str, Any]:
     """Score and probability of each pair."""
     questions = state.questions
     rows = questions.pair_rows(pairs)
@@ -32,6 +40,7 @@ def score(state: LiveState, pairs: Sequence[Pair], base_rate: float | None = Non
     columns = {
         **{name: state.ids(rows[:, end]) for end, name in enumerate(("source", "target"))},
         **{f"{name}_label": _labels(state, rows[:, end]) for end, name in enumerate(("source", "target"))},
+        **_end_types(state, rows),
         "score": scores.tolist(),
         "probability": chances.tolist(),
         "is_link": links,
@@ -41,16 +50,30 @@ def score(state: LiveState, pairs: Sequence[Pair], base_rate: float | None = Non
     return {"scores": answers, "base_rate": rate, "version": state.version}
 
 
-def recommend(state: LiveState, wish: Wish) -> dict[str, Any]:
+def recommend(state: State, asked: Asked) -> dict[str, Any]:
     """The k best new partners of each node, best first."""
-    (answer,) = recommend_together(state, [wish])
+    (answer,) = recommend_together(state, [asked])
     if isinstance(answer, YinYanError):
         raise answer
     return answer
 
 
-def recommend_together(state: LiveState, wishes: Sequence[Wish]) -> list[dict[str, Any] | YinYanError]:
-    """Answers to several requests, in the time of few."""
+def recommend_together(state: State, asked: Sequence[Asked]) -> list[dict[str, Any] | YinYanError]:
+    """Answers to several requests, in the time of few; those of one relation go together."""
+    answers: dict[int, dict[str, Any] | YinYanError] = {}
+    for relation in dict.fromkeys(each.relation for each in asked):
+        places = [place for place, each in enumerate(asked) if each.relation == relation]
+        try:
+            found: Sequence[dict[str, Any] | YinYanError] = _recommended(
+                state.of(relation), [asked[place].wish for place in places]
+            )
+        except YinYanError as error:
+            found = [error] * len(places)
+        answers |= zip(places, found, strict=True)
+    return [answers[place] for place in range(len(asked))]
+
+
+def _recommended(state: Answering, wishes: Sequence[Wish]) -> list[dict[str, Any] | YinYanError]:
     found = partners_together(state, wishes)
     tops = [top for partners in found if not isinstance(partners, YinYanError) for top in partners.tops]
     listed = iter(_listed(state, tops))
@@ -67,24 +90,25 @@ def recommend_together(state: LiveState, wishes: Sequence[Wish]) -> list[dict[st
     ]
 
 
-def _listed(state: LiveState, tops: Sequence[TopK]) -> list[list[dict[str, Any]]]:
+def _listed(state: Answering, tops: Sequence[TopK]) -> list[list[dict[str, Any]]]:
     """Partners of each source, with their names and probabilities."""
     if not tops:
         return []
     rows = np.concatenate([top.rows for top in tops])
     scores = np.concatenate([top.scores for top in tops])
     chances = state.questions.probabilities(scores).tolist()
-    columns = zip(state.ids(rows), _labels(state, rows), scores.tolist(), chances, strict=True)
+    names = [{"target": each.pop("node"), **each} for each in _named(state, rows)]
+    columns = zip(names, scores.tolist(), chances, strict=True)
     return [
         [
-            {"target": target, "label": label, "score": s, "probability": p, "rank": rank}
-            for rank, (target, label, s, p) in enumerate(islice(columns, len(top.rows)), 1)
+            {**name, "score": s, "probability": p, "rank": rank}
+            for rank, (name, s, p) in enumerate(islice(columns, len(top.rows)), 1)
         ]
         for top in tops
     ]
 
 
-def similar(state: LiveState, nodes: Sequence[Id], k: int) -> dict[str, Any]:
+def similar(state: Answering, nodes: Sequence[Any], k: int) -> dict[str, Any]:
     """The k nodes nearest to each in the embedding space."""
     found = similar_nodes(state, nodes, k)
     results = [
@@ -102,26 +126,49 @@ def similar(state: LiveState, nodes: Sequence[Id], k: int) -> dict[str, Any]:
     return {"results": results, "version": state.version}
 
 
-def _labels(state: LiveState, rows: Rows) -> list[str | None]:
+def _labels(state: Answering, rows: Rows) -> list[str | None]:
     """A label or None for each row."""
     return state.labels(rows) or [None] * rows.size
 
 
-def _named(state: LiveState, rows: Rows) -> list[dict[str, Any]]:
-    """Id and label of each row."""
-    return [{"node": node, "label": label} for node, label in zip(state.ids(rows), _labels(state, rows), strict=True)]
+def _named(state: Answering, rows: Rows) -> list[dict[str, Any]]:
+    """Id and label of each row, and its type where there are several relations."""
+    columns: dict[str, Sequence[Any]] = {"node": state.ids(rows), "label": _labels(state, rows)}
+    if (types := state.types(rows)) is not None:
+        columns["type"] = types
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def embed(state: LiveState, nodes: Sequence[Id]) -> dict[str, Any]:
+def _end_types(state: Answering, rows: Rows) -> dict[str, list[str]]:
+    """The types of the ends of pairs, where there are relations."""
+    found = {f"{name}_type": state.types(rows[:, end]) for end, name in enumerate(("source", "target"))}
+    return {name: types for name, types in found.items() if types is not None}
+
+
+def embed(state: State, nodes: Sequence[Any]) -> dict[str, Any]:
     """The stored vector of each node."""
-    rows = state.rows(nodes)
+    if isinstance(state, TypedState):
+        rows = state.served.names.rows(nodes)
+        named = [{"node": node, "type": kind} for kind, node in state.served.fitted.graph.nodes_at(rows)]
+    else:
+        rows = state.rows(nodes)
+        named = [{"node": node} for node in state.ids(rows)]
     vectors = state.vectors(rows).cpu().numpy().tolist()
-    answers = [{"node": node, "vector": vector} for node, vector in zip(state.ids(rows), vectors, strict=True)]
+    answers = [{**node, "vector": vector} for node, vector in zip(named, vectors, strict=True)]
     return {"embeddings": answers, "version": state.version}
 
 
-def explain(state: LiveState, pairs: Sequence[Pair]) -> dict[str, Any]:
+def explain(state: Answering, pairs: Sequence[Pair]) -> dict[str, Any]:
     """Which neighbours moved the score of each pair, and by how much."""
-    state.questions.pair_rows(pairs)  # an unknown node is refused before anything is computed
-    answers = [state.questions.explain(*pair).to_dict() for pair in pairs]
+    rows = state.questions.pair_rows(pairs)  # an unknown node is refused before anything is computed
+    types = _end_types(state, rows)
+    relation = {} if state.names is None else {"relation": state.names.relation.name}
+    answers = [
+        {
+            **state.questions.explain(*pair).to_dict(),
+            **relation,
+            **{name: found[place] for name, found in types.items()},
+        }
+        for place, pair in enumerate(pairs)
+    ]
     return {"explanations": answers, "version": state.version}

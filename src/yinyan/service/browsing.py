@@ -11,10 +11,15 @@ from yinyan.graph.ids import Id
 from yinyan.graph.surroundings import edges_among, surroundings
 from yinyan.live.live_state import LiveState, Served
 from yinyan.live.names import IdKind
+from yinyan.live.typed_state import TypedServed, TypedState
 from yinyan.reporting.content import context_edges, map_of, own_embeddings
 from yinyan.reporting.embedding_map import EmbeddingMap
+from yinyan.service import typed_browsing
 
 __all__ = ["Maps", "found_nodes", "neighbourhood", "node_page"]
+
+
+State = LiveState | TypedState
 
 
 def _card(state: LiveState, row: int, node: Id) -> dict[str, Any]:
@@ -26,8 +31,13 @@ def _cards(state: LiveState, rows: np.ndarray[Any, np.dtype[np.int64]]) -> list[
     return [_card(state, row, node) for row, node in zip(rows.tolist(), ids, strict=True)]
 
 
-def found_nodes(state: LiveState, query: str, limit: int) -> dict[str, Any]:
+def found_nodes(
+    state: State, query: str, limit: int, node_type: str | None = None, relation: str | None = None
+) -> dict[str, Any]:
     """Nodes whose id or label begins with the query or is spelled alike; without one, those with most links."""
+    if isinstance(state, TypedState):
+        return typed_browsing.found_nodes(state, query, limit, node_type, relation)
+    typed_browsing.refuse_types(node_type, relation)
     structure = state.structure
     if query:
         names = structure.names
@@ -39,8 +49,19 @@ def found_nodes(state: LiveState, query: str, limit: int) -> dict[str, Any]:
     return {"nodes": _cards(state, rows), "version": state.version}
 
 
-def node_page(state: LiveState, text: str, kind: IdKind, limit: int, offset: int) -> dict[str, Any]:
+def node_page(
+    state: State,
+    text: str,
+    kind: IdKind,
+    limit: int,
+    offset: int,
+    node_type: str | None = None,
+    relation: str | None = None,
+) -> dict[str, Any]:
     """A node, what is known of it, and its neighbours page by page."""
+    if isinstance(state, TypedState):
+        return typed_browsing.node_page(state, text, kind, node_type, relation, limit, offset)
+    typed_browsing.refuse_types(node_type, relation)
     row = state.structure.names.parsed(text, kind)
     near = state.structure.neighbours(row)[offset : offset + limit]
     return {
@@ -51,8 +72,13 @@ def node_page(state: LiveState, text: str, kind: IdKind, limit: int, offset: int
     }
 
 
-def neighbourhood(state: LiveState, text: str, kind: IdKind, limit: int) -> dict[str, Any]:
+def neighbourhood(
+    state: State, text: str, kind: IdKind, limit: int, node_type: str | None = None, relation: str | None = None
+) -> dict[str, Any]:
     """A node, its neighbours and, while there is room, theirs; and the links among them all."""
+    if isinstance(state, TypedState):
+        return typed_browsing.neighbourhood(state, text, kind, node_type, relation, limit)
+    typed_browsing.refuse_types(node_type, relation)
     structure = state.structure
     near = surroundings(structure.names.parsed(text, kind), limit, structure.neighbours, structure.degree)
     rows = near[:, 0]
@@ -67,16 +93,17 @@ class Maps:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._layout: tuple[Served, EmbeddingMap] | None = None
-        self._kept: tuple[LiveState, int, dict[str, Any]] | None = None
+        self._layout: tuple[Served | TypedServed, EmbeddingMap] | None = None
+        self._kept: tuple[State, int, dict[str, Any]] | None = None
 
-    def map(self, state: LiveState, limit: int) -> dict[str, Any]:
+    def map(self, state: State, limit: int) -> dict[str, Any]:
         """Up to `limit` nodes, evenly chosen, with their places."""
         with self._lock:
             if self._layout is None or self._layout[0] is not state.served:
                 self._layout = (state.served, map_of(state.served.fitted))
             if self._kept is None or self._kept[0] is not state or self._kept[1] != limit:
-                self._kept = (state, limit, _placed(state, self._layout[1], limit))
+                place = typed_browsing.placed if isinstance(state, TypedState) else _placed
+                self._kept = (state, limit, place(state, self._layout[1], limit))  # type: ignore[arg-type]
             return self._kept[2]
 
 

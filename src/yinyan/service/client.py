@@ -106,10 +106,11 @@ class Client:
     @renamed_keyword("known", "exclude_known", lambda known: not known)
     def recommend(
         self,
-        nodes: Id | Sequence[Id],
+        nodes: Any,
         k: int = 10,
         *,
-        among: Iterable[Id] | None = None,
+        relation: str | None = None,
+        among: Iterable[Any] | None = None,
         exclude_known: bool = True,
         where: str | None = None,
         rules: Rules | None = None,
@@ -119,9 +120,11 @@ class Client:
         Parameters
         ----------
         nodes
-            An id, or a sequence of ids.
+            An id, or a sequence of ids; (type, id) where the model has relations.
         k
             How many partners per node, at most.
+        relation
+            The relation that is asked about; it may be left out if one is predicted.
         among
             Ids of the candidates; all nodes unless given.
         exclude_known
@@ -152,8 +155,11 @@ class Client:
         if where is not None and not isinstance(where, str):
             raise InputError(f"'where' needs to be a condition in text, which the service can read (got {where!r})")
         pool = None if among is None else list(among)
-        body = {"k": k, "exclude_known": exclude_known, "among": pool, "where": where, "rules": _rules(rules)}
-        asked = _listed(nodes)
+        body = {
+            **{"k": k, "exclude_known": exclude_known, "where": where, "rules": _rules(rules)},
+            **{"among": None if pool is None else _named(pool), "relation": relation},
+        }
+        asked = self._nodes(nodes)
         if rules is not None and rules.once is not None and len(asked) > RECOMMEND_NODES:
             raise InputError(
                 f"'once' holds within one request, which may name {RECOMMEND_NODES:,} nodes (got {len(asked):,}): ask "
@@ -164,15 +170,17 @@ class Client:
         found = _table([(r, p["target"], p) for r in results for p in r["recommendations"]], "score")
         return replace(found, **{name: answers[-1][name] for name in ("base_rate", "missing_share")})
 
-    def similar(self, nodes: Id | Sequence[Id], k: int = 10) -> Recommendations:
+    def similar(self, nodes: Any, k: int = 10, *, relation: str | None = None) -> Recommendations:
         """The k nodes nearest to each in the embedding space, as `LinkPredictor.similar`.
 
         Parameters
         ----------
         nodes
-            An id, or a sequence of ids.
+            An id, or a sequence of ids; (type, id) where the model has relations.
         k
             How many similar nodes per node, at most.
+        relation
+            A relation whose types the nodes have, in a model of several predicted relations.
 
         Returns
         -------
@@ -190,10 +198,11 @@ class Client:
         --------
         >>> Client().similar("p1", k=10)  # doctest: +SKIP
         """
-        results = self._gathered("similar", "nodes", _listed(nodes), RECOMMEND_NODES, "results", {"k": k})
+        body = {"k": k, "relation": relation}
+        results = self._gathered("similar", "nodes", self._nodes(nodes), RECOMMEND_NODES, "results", body)
         return _table([(r, s["node"], s) for r in results for s in r["similar"]], "similarity")
 
-    def score(self, pairs: Any) -> NDArray[np.float32]:
+    def score(self, pairs: Any, *, relation: str | None = None) -> NDArray[np.float32]:
         """Scores of pairs: the larger, the likelier a link.
 
         Parameters
@@ -201,6 +210,8 @@ class Client:
         pairs
             A sequence or an array of pairs (source, target), or a data frame with two columns, or with columns called
             source and target or alike.
+        relation
+            The relation that is asked about; it may be left out if one is predicted.
 
         Returns
         -------
@@ -218,10 +229,12 @@ class Client:
         --------
         >>> Client().score([("p1", "p2"), ("p1", "p3")])  # doctest: +SKIP
         """
-        found = self._gathered("score", "pairs", _pairs(pairs), PAIRS, "scores")
+        found = self._gathered("score", "pairs", _pairs(pairs), PAIRS, "scores", {"relation": relation})
         return np.array([s["score"] for s in found], dtype=np.float32)
 
-    def predict_proba(self, pairs: Any, *, base_rate: float | None = None) -> NDArray[np.float64]:
+    def predict_proba(
+        self, pairs: Any, *, base_rate: float | None = None, relation: str | None = None
+    ) -> NDArray[np.float64]:
         """The probability that each pair is a missing edge, as `LinkPredictor.predict_proba`.
 
         Parameters
@@ -232,6 +245,8 @@ class Client:
         base_rate
             The share of links among the pairs asked about, if it is known. With None probabilities hold at the base
             rate of the model, which `model()["probabilities"]` has.
+        relation
+            The relation that is asked about; it may be left out if one is predicted.
 
         Returns
         -------
@@ -249,16 +264,19 @@ class Client:
         --------
         >>> Client().predict_proba([("p1", "p2")], base_rate=0.01)  # doctest: +SKIP
         """
-        found = self._gathered("score", "pairs", _pairs(pairs), PAIRS, "scores", {"base_rate": base_rate})
+        body = {"base_rate": base_rate, "relation": relation}
+        found = self._gathered("score", "pairs", _pairs(pairs), PAIRS, "scores", body)
         return np.array([s["probability"] for s in found])
 
-    def explain(self, source: Id, target: Id) -> Explanation:
+    def explain(self, source: Any, target: Any, *, relation: str | None = None) -> Explanation:
         """Which neighbours moved the score of a pair, and by how much.
 
         Parameters
         ----------
         source, target
             Two different ids.
+        relation
+            The relation that is asked about. Contributions name the relation of each neighbour.
 
         Returns
         -------
@@ -276,16 +294,18 @@ class Client:
         --------
         >>> Client().explain("p1", "p2")  # doctest: +SKIP
         """
-        found = self._post("explain", {"pairs": [(source, target)]})["explanations"][0]
+        body = {"pairs": [_named([source, target])], "relation": relation}
+        answer = self._post("explain", body)["explanations"][0]
+        found = {name: answer[name] for name in Explanation.__dataclass_fields__ if name in answer}
         return Explanation(**{**found, "contributions": tuple(Contribution(**c) for c in found["contributions"])})
 
-    def embed(self, nodes: Sequence[Id]) -> NDArray[np.float32]:
+    def embed(self, nodes: Sequence[Any]) -> NDArray[np.float32]:
         """The stored vectors of nodes.
 
         Parameters
         ----------
         nodes
-            A sequence of ids.
+            A sequence of ids; of (type, id) where the model has several types.
 
         Returns
         -------
@@ -303,10 +323,12 @@ class Client:
         --------
         >>> Client().embed(["p1", "p2"])  # doctest: +SKIP
         """
-        found = self._gathered("embed", "nodes", nodes, NODES, "embeddings")
+        found = self._gathered("embed", "nodes", _named(nodes), NODES, "embeddings")
         return np.array([e["vector"] for e in found], np.float32)
 
-    def search(self, query: str = "", limit: int = 20) -> list[dict[str, Any]]:
+    def search(
+        self, query: str = "", limit: int = 20, *, type: str | None = None, relation: str | None = None
+    ) -> list[dict[str, Any]]:
         """Nodes whose id or label begins with a text or is spelled alike.
 
         Parameters
@@ -315,11 +337,15 @@ class Client:
             The text.
         limit
             How many nodes, at most.
+        type
+            The type of the nodes, in a model with relations; all types unless given.
+        relation
+            The relation whose edges are counted as the degree; all unless given.
 
         Returns
         -------
         list of dict
-            Id and label of each node.
+            Id and label of each node, and its type if the model has relations.
 
         Raises
         ------
@@ -330,20 +356,23 @@ class Client:
         --------
         >>> Client().search("neural", limit=5)  # doctest: +SKIP
         """
-        found: list[dict[str, Any]] = self._ask("GET", f"nodes?{urlencode({'query': query, 'limit': limit})}")["nodes"]
+        page = urlencode({"query": query, "limit": limit, **_given(type=type, relation=relation)})
+        found: list[dict[str, Any]] = self._ask("GET", f"nodes?{page}")["nodes"]
         return found
 
-    def node(self, node: Id, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
+    def node(self, node: Any, *, limit: int = 100, offset: int = 0, relation: str | None = None) -> dict[str, Any]:
         """A node with its attributes and neighbours.
 
         Parameters
         ----------
         node
-            The id.
+            The id; (type, id) where several types have it.
         limit
             How many neighbours, at most.
         offset
             How many neighbours to leave out before them.
+        relation
+            The relation of the edges to the neighbours; all unless given.
 
         Returns
         -------
@@ -361,12 +390,18 @@ class Client:
         --------
         >>> Client().node("p1", limit=10)  # doctest: +SKIP
         """
-        kind = "integer" if isinstance(node, int) else "text"
-        page = urlencode({"kind": kind, "limit": limit, "offset": offset})
-        return self._ask("GET", f"nodes/{quote(str(node), safe='')}?{page}")
+        type_, value = node if isinstance(node, tuple) else (None, node)
+        kind = "integer" if isinstance(value, int) else "text"
+        page = urlencode({"kind": kind, "limit": limit, "offset": offset, **_given(type=type_, relation=relation)})
+        return self._ask("GET", f"nodes/{quote(str(value), safe='')}?{page}")
 
-    def model(self) -> dict[str, Any]:
+    def model(self, relation: str | None = None) -> dict[str, Any]:
         """Facts about the model: data, settings, figures.
+
+        Parameters
+        ----------
+        relation
+            The predicted relation whose figures are shown; the first unless given.
 
         Returns
         -------
@@ -382,7 +417,8 @@ class Client:
         --------
         >>> Client().model()  # doctest: +SKIP
         """
-        return self._ask("GET", "model")
+        page = urlencode(_given(relation=relation))
+        return self._ask("GET", f"model?{page}" if page else "model")
 
     def add_links(self, pairs: Sequence[Pair]) -> int:
         """Add links to the live graph.
@@ -537,6 +573,17 @@ class Client:
         """
         self._post("reload", None)
 
+    def _nodes(self, nodes: Any) -> list[Any]:
+        """Nodes in the form of the service: one node is a list of one. (type, id) is one node if there is such a type.
+
+        The types of the service are asked for where a tuple may be two ids as well.
+        """
+        if isinstance(nodes, tuple) and len(nodes) == 2 and isinstance(nodes[0], str):
+            types = self.model().get("types") or []
+            if any(kind["name"] == nodes[0] for kind in types):
+                nodes = [nodes]
+        return _named(_listed(nodes))
+
     def _post(self, route: str, body: Any) -> dict[str, Any]:
         return self._ask("POST", route, body)
 
@@ -594,18 +641,30 @@ def _refusal(status: int, detail: str, title: str | None = None) -> ServiceError
     return _KINDS.get(status, ServiceError)(detail, status, title=title, cure=_CURES.get(status, ""))
 
 
+def _named(nodes: Iterable[Any]) -> list[Any]:
+    """Ids as they are, and (type, id) as the service reads it."""
+    return [{"type": node[0], "id": node[1]} if isinstance(node, tuple) and len(node) == 2 else node for node in nodes]
+
+
+def _given(**values: str | None) -> dict[str, str]:
+    """Those that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def _rules(rules: Rules | None) -> dict[str, Any] | None:
     """Rules as the service reads them."""
     if rules is None:
         return None
     lists = {
-        name: None if given is None else [{"source": source, "targets": list(found)} for source, found in given.items()]
+        name: None
+        if given is None
+        else [{"source": _named([source])[0], "targets": _named(found)} for source, found in given.items()]
         for name, given in (("allow", rules.allow), ("deny", rules.deny))
     }
     return {**lists, "once": rules.once}
 
 
-def _listed(nodes: Id | Sequence[Id]) -> list[Id]:
+def _listed(nodes: Any) -> list[Any]:
     return [nodes] if isinstance(nodes, (int, str)) else list(nodes)
 
 
@@ -613,13 +672,17 @@ def _pairs(pairs: Any) -> Sequence[Any]:
     """Pairs of plain ids, out of a list, an array or a data frame."""
     if is_frame(pairs):
         return pairs_from_frame(pairs)
-    return pairs.tolist() if isinstance(pairs, np.ndarray) else list(pairs)
+    listed = pairs.tolist() if isinstance(pairs, np.ndarray) else list(pairs)
+    return [_named(pair) if isinstance(pair, (list, tuple)) else pair for pair in listed]
 
 
 def _table(rows: Sequence[tuple[dict[str, Any], Id, dict[str, Any]]], score: str) -> Recommendations:
     """Answers of the service as a table; `score` names their figure. Labels and probabilities come along."""
     labels = [[source.get("label") for source, _, _ in rows], [facts.get("label") for _, _, facts in rows]]
     has_labels = any(label is not None for column in labels for label in column)
+    typed = bool(rows) and all("type" in source and "type" in facts for source, _, facts in rows)
+    ends = [source for source, _, _ in rows], [facts for _, _, facts in rows]
+    types = [tuple(end["type"] for end in own) if typed else None for own in ends]
     chances = [facts["probability"] for _, _, facts in rows if "probability" in facts]
     return Recommendations(
         sources=tuple(source["node"] for source, _, _ in rows),
@@ -629,6 +692,8 @@ def _table(rows: Sequence[tuple[dict[str, Any], Id, dict[str, Any]]], score: str
         probabilities=np.array(chances) if rows and len(chances) == len(rows) else None,
         source_labels=tuple(labels[0]) if has_labels else None,
         target_labels=tuple(labels[1]) if has_labels else None,
+        source_types=types[0],
+        target_types=types[1],
     )
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from yinyan.errors import SettingsError
 from yinyan.graph import Graph
 from yinyan.live.finder import IndexFinder, finder_for
 from yinyan.live.keeper import Keeper, Made
-from yinyan.live.live_state import LiveState, Served, served_model
+from yinyan.live.live_state import LiveState, Served
 from yinyan.live.log_places import log_place, open_log
+from yinyan.live.opening import served_model
 from yinyan.live.structure import Change
+from yinyan.live.typed_state import TypedServed, TypedState
 from yinyan.model.fitted import Fitted
-from yinyan.service.answers import Wish, recommend_together
+from yinyan.retrieval.relation_names import RelationNames
+from yinyan.service.answers import Asked, recommend_together
 from yinyan.service.bodies import Bodies
 from yinyan.service.browsing import Maps
 from yinyan.service.options import Options
@@ -43,7 +47,7 @@ class Room:
         self.slow_desk = Desk(
             "explanations", at_once=limits.slow_at_once, waiting=limits.slow_waiting, seconds=limits.seconds
         )
-        self.counter: Counter[Wish, dict[str, Any]] = Counter(
+        self.counter: Counter[Asked, dict[str, Any]] = Counter(
             "partners", self._recommended, waiting=limits.waiting, seconds=limits.seconds, most=_TOGETHER
         )
         self.maps = Maps()
@@ -51,7 +55,7 @@ class Room:
         use_threads(options.threads or max(1, available_cores() // (options.workers * limits.at_once)))
 
     @property
-    def now(self) -> LiveState:
+    def now(self) -> LiveState | TypedState:
         """The current state of model and graph."""
         return self.keeper.now
 
@@ -72,9 +76,9 @@ class Room:
         now = self.now
         return {
             "yinyan_version": ("Number of the last change that answers know of.", now.version),
-            "yinyan_nodes": ("Nodes of the live graph.", now.structure.num_nodes),
-            "yinyan_links": ("Links of the live graph.", now.structure.num_links),
-            "yinyan_rejected_pairs": ("Pairs that are never recommended.", now.structure.num_rejected),
+            "yinyan_nodes": ("Nodes of the live graph.", now.num_nodes),
+            "yinyan_links": ("Links of the live graph.", now.num_links),
+            "yinyan_rejected_pairs": ("Pairs that are never recommended.", now.num_rejected),
             "yinyan_drift": ("Changed links as a share of those the model was saved with.", now.drift),
             "yinyan_embedding_drift_mean": (
                 "Mean relative difference of live rows from a pass over the whole graph, at the last such pass.",
@@ -99,11 +103,18 @@ class Room:
         self.slow_desk.close()
         self.keeper.close()
 
-    def _recommended(self, wishes: Sequence[Wish]) -> Sequence[dict[str, Any] | Exception]:
-        return recommend_together(self.now, wishes)
+    def _recommended(self, asked: Sequence[Asked]) -> Sequence[dict[str, Any] | Exception]:
+        return recommend_together(self.now, asked)
 
-    def _load(self) -> Served:
-        return served_model(self.options.model, self._named, self._finder, self._tell)
+    def _load(self) -> Served | TypedServed:
+        options = self.options
+        found = served_model(options.model, self._named, self._finder, self._tell, labels=not options.no_labels)
+        if isinstance(found, TypedServed) and options.labels is not None:
+            raise SettingsError(
+                "--labels is for models without relations: one with relations shows the columns of its node tables "
+                "(Graph.from_tables(..., nodes=...))"
+            )
+        return found
 
     def _named(self, graph: Graph) -> Graph:
         """The graph with the labels of the model, of a table, or with none."""
@@ -114,6 +125,7 @@ class Room:
             return graph
         return graph.with_attributes(options.labels, node_id=options.id_column, label=options.label_column)
 
-    def _finder(self, fitted: Fitted) -> IndexFinder:
+    def _finder(self, fitted: Fitted, names: RelationNames | None) -> IndexFinder:
         places = [place for place in (self.options.model, self.options.shared) if place is not None]
-        return finder_for(fitted, self.options.index, places, recall=self.options.recall, tell=self._tell)
+        options = self.options
+        return finder_for(fitted, options.index, places, names=names, recall=options.recall, tell=self._tell)

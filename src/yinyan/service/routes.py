@@ -41,6 +41,12 @@ Kind = Annotated[
     Literal["auto", "text", "integer"],
     Query(description="type of the id in the path: text, integer, or auto (default)"),
 ]
+NodeType = Annotated[
+    str | None, Query(max_length=TEXT, description="type of the nodes, in a model with relations", examples=["person"])
+]
+RelationFilter = Annotated[
+    str | None, Query(max_length=TEXT, description="relation whose edges are shown, in a model with relations")
+]
 
 _WORDS = {
     400: "the body is not JSON, or X-Yinyan-Version no whole number",
@@ -123,27 +129,28 @@ def _questions(app: FastAPI, room: Room) -> None:
     @app.post("/v1/score", tags=["questions"], responses=_documented(schemas.Scores, *_ASKED))
     async def score(body: schemas.ScoreBody) -> Response:
         """Score pairs of nodes, with probabilities."""
-        return await room.desk.ask(lambda: _json(answers.score(room.now, body.pairs, body.base_rate)))
+        return await room.desk.ask(lambda: _json(answers.score(room.now.of(body.relation), body.pairs, body.base_rate)))
 
     @app.post("/v1/recommend", tags=["questions"], responses=_documented(schemas.Recommended, *_ASKED))
     async def recommend(body: schemas.RecommendBody) -> Response:
         """Recommend the best new links of nodes, without rejected pairs and, by default, without known edges."""
         rules = None if body.rules is None else body.rules.rules()
         wish = answers.Wish(body.nodes, body.k, body.excludes_known, body.among, body.where, rules)
+        asked = answers.Asked(wish, body.relation)
         plain = body.among is None and body.where is None and rules is None
         if len(body.nodes) <= _FEW and body.k <= _SMALL and plain:  # such are answered together
-            return _json(await room.counter.ask(wish))
-        return await room.desk.ask(lambda: _json(answers.recommend(room.now, wish)))
+            return _json(await room.counter.ask(asked))
+        return await room.desk.ask(lambda: _json(answers.recommend(room.now, asked)))
 
     @app.post("/v1/similar", tags=["questions"], responses=_documented(schemas.SimilarNodes, *_ASKED))
     async def similar(body: schemas.SimilarBody) -> Response:
         """The nodes nearest in the embedding space, by the cosine of their embeddings; bipartite, of the same side."""
-        return await room.desk.ask(lambda: _json(answers.similar(room.now, body.nodes, body.k)))
+        return await room.desk.ask(lambda: _json(answers.similar(room.now.of(body.relation), body.nodes, body.k)))
 
     @app.post("/v1/explain", tags=["questions"], responses=_documented(schemas.Explanations, *_ASKED))
     async def explain(body: schemas.ExplainBody) -> Response:
         """Explain scores: the share of each neighbour."""
-        return await room.slow_desk.ask(lambda: _json(answers.explain(room.now, body.pairs)))
+        return await room.slow_desk.ask(lambda: _json(answers.explain(room.now.of(body.relation), body.pairs)))
 
     @app.post("/v1/embed", tags=["questions"], responses=_documented(schemas.Embeddings, *_ASKED))
     async def embed(body: schemas.VectorsBody) -> Response:
@@ -156,9 +163,11 @@ def _browsing(app: FastAPI, room: Room) -> None:
     async def find_nodes(
         query: Annotated[str, Query(max_length=200, description="beginning of an id or label", examples=["p1"])] = "",
         limit: Annotated[int, Query(ge=1, le=Limits.listed, description="maximum number of nodes")] = 20,
+        type: NodeType = None,
+        relation: RelationFilter = None,
     ) -> Response:
         """Search nodes by id or label, by prefix or similar spelling; without a query, nodes of highest degree."""
-        return await room.desk.ask(lambda: _json(browsing.found_nodes(room.now, query, limit)))
+        return await room.desk.ask(lambda: _json(browsing.found_nodes(room.now, query, limit, type, relation)))
 
     @app.get("/v1/nodes/{id:path}", tags=["browsing"], responses=_documented(schemas.NodePage, *_GOT))
     async def node(
@@ -166,18 +175,22 @@ def _browsing(app: FastAPI, room: Room) -> None:
         kind: Kind = "auto",
         limit: Annotated[int, Query(ge=0, le=Limits.listed, description="maximum number of neighbours")] = 100,
         offset: Annotated[int, Query(ge=0, le=2**31, description="number of neighbours to skip")] = 0,
+        type: NodeType = None,
+        relation: RelationFilter = None,
     ) -> Response:
         """One node with its attributes and neighbours."""
-        return await room.desk.ask(lambda: _json(browsing.node_page(room.now, id, kind, limit, offset)))
+        return await room.desk.ask(lambda: _json(browsing.node_page(room.now, id, kind, limit, offset, type, relation)))
 
     @app.get("/v1/neighbourhood/{id:path}", tags=["browsing"], responses=_documented(schemas.Neighbourhood, *_GOT))
     async def neighbourhood(
         id: IdText,
         kind: Kind = "auto",
         limit: Annotated[int, Query(ge=1, le=Limits.listed, description="maximum number of nodes")] = 60,
+        type: NodeType = None,
+        relation: RelationFilter = None,
     ) -> Response:
         """Nodes around one node, and the edges between them."""
-        return await room.desk.ask(lambda: _json(browsing.neighbourhood(room.now, id, kind, limit)))
+        return await room.desk.ask(lambda: _json(browsing.neighbourhood(room.now, id, kind, limit, type, relation)))
 
     @app.get("/v1/map", tags=["browsing"], responses=_documented(schemas.NodeMap, *_GOT))
     async def node_map(
@@ -187,9 +200,13 @@ def _browsing(app: FastAPI, room: Room) -> None:
         return await room.slow_desk.ask(lambda: _json(room.maps.map(room.now, limit)))
 
     @app.get("/v1/model", tags=["browsing"], responses=_documented(schemas.ModelPage, *_GOT))
-    async def model() -> Response:
+    async def model(
+        relation: Annotated[
+            str | None, Query(max_length=TEXT, description="predicted relation whose figures are shown")
+        ] = None,
+    ) -> Response:
         """The model: figures with their protocol, charts of held-out pairs, training, settings, current graph."""
-        return await room.desk.ask(lambda: _json(model_page(room.now, read_only=room.keeper.read_only)))
+        return await room.desk.ask(lambda: _json(model_page(room.now, relation, read_only=room.keeper.read_only)))
 
 
 def _changes(app: FastAPI, room: Room) -> None:

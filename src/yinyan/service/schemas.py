@@ -80,9 +80,31 @@ class _FirstFault(FailFast):
 Whole = Annotated[StrictInt, BeforeValidator(_whole)]
 Text = Annotated[str, StringConstraints(strict=True, max_length=TEXT)]
 NodeId = Text | Annotated[Whole, AfterValidator(_short)]  # 7 and "7" are different nodes
+
+
+class TypedId(BaseModel):
+    """A node of a model with relations: ids are unique per type."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"type": "person", "id": "u1"}]})
+    type: Text
+    id: NodeId
+
+
+def _named(node: Any) -> Any:
+    """(type, id), as the questions take it."""
+    return (node.type, node.id) if isinstance(node, TypedId) else node
+
+
+NodeName = Annotated[NodeId | TypedId, AfterValidator(_named)]
 AnyId = StrictStr | StrictInt  # of an answer: ids of the table that the model was fitted on may be longer
 IdPair = Annotated[list[NodeId], Field(min_length=2, max_length=2), _FirstFault()]
 Ids = Annotated[list[NodeId], _FirstFault()]
+Nodes = Annotated[list[NodeName], _FirstFault()]
+NamedPair = Annotated[list[NodeName], Field(min_length=2, max_length=2), _FirstFault()]
+NamedPairs = Annotated[list[NamedPair], _FirstFault()]
+RelationOf = Annotated[
+    Text | None, Field(description="relation that is asked about; null where one kind of edge is predicted")
+]
 Numbers = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], _FirstFault()]
 Pairs = Annotated[list[IdPair], _FirstFault()]
 
@@ -117,7 +139,8 @@ class ScoreBody(Body):
 
     model_config = _with({"pairs": [["p1", "p9"], ["p1", "p2"]], "base_rate": 0.5})
     counted = {"pairs": ("pairs", "pairs")}
-    pairs: Pairs
+    pairs: NamedPairs
+    relation: RelationOf = None
     base_rate: Annotated[
         float | None, Field(gt=0, lt=1, allow_inf_nan=False, description="share of links; null: that of the model")
     ] = None
@@ -128,7 +151,8 @@ class SimilarBody(Body):
 
     model_config = _with({"nodes": ["p1"], "k": 10})
     counted = {"nodes": ("recommend_nodes", "nodes"), "k": ("k", "similar nodes per node")}
-    nodes: Ids
+    nodes: Nodes
+    relation: RelationOf = None
     k: Annotated[Whole, Field(ge=1)] = 10
 
 
@@ -136,8 +160,8 @@ class PerSource(BaseModel):
     """Candidates of one source."""
 
     model_config = _with({"source": "p1", "targets": ["p9"]})
-    source: NodeId
-    targets: Ids
+    source: NodeName
+    targets: Nodes
 
 
 class RulesBody(BaseModel):
@@ -161,7 +185,7 @@ class RecommendBody(SimilarBody):
 
     counted = {**SimilarBody.counted, "k": ("k", "links per node"), "among": ("pairs", "candidates")}
     exclude_known: StrictBool = True
-    among: Ids | None = None
+    among: Nodes | None = None
     where: Annotated[
         Annotated[str, StringConstraints(strict=True, max_length=MOST_CHARACTERS)] | None,
         Field(description="condition, such as: candidate.year >= 2010 and candidate.field = source.field"),
@@ -193,11 +217,11 @@ class RecommendBody(SimilarBody):
         return self.exclude_known if self.known is None else not self.known
 
 
-def _by_source(lists: list[PerSource] | None) -> dict[NodeId, list[NodeId]] | None:
+def _by_source(lists: list[PerSource] | None) -> dict[Any, list[Any]] | None:
     """Targets by source; several lists of one source are joined."""
     if lists is None:
         return None
-    found: dict[NodeId, list[NodeId]] = {}
+    found: dict[Any, list[Any]] = {}
     for rule in lists:
         found.setdefault(rule.source, []).extend(rule.targets)
     return found
@@ -211,10 +235,13 @@ class PairsBody(Body):
     pairs: Pairs
 
 
-class ExplainBody(PairsBody):
+class ExplainBody(Body):
     """Pairs whose scores are explained."""
 
+    model_config = _with({"pairs": [["p1", "p9"]]})
     counted = {"pairs": ("explained_pairs", "pairs to explain")}
+    pairs: NamedPairs
+    relation: RelationOf = None
 
 
 class VectorsBody(Body):
@@ -222,7 +249,7 @@ class VectorsBody(Body):
 
     model_config = _with({"nodes": ["p1", "p9"]})
     counted = {"nodes": ("nodes", "nodes")}
-    nodes: Ids
+    nodes: Nodes
 
 
 class EdgesBody(Body):
@@ -269,6 +296,9 @@ class _Answer(BaseModel):
     version: int  # of the graph
 
 
+TypeOf = Annotated[str | None, Field(description="type of the node; in models with relations alone")]
+
+
 class Score(BaseModel):
     """Score and probability of one pair."""
 
@@ -276,6 +306,8 @@ class Score(BaseModel):
     source_label: str | None
     target: AnyId
     target_label: str | None
+    source_type: TypeOf = None
+    target_type: TypeOf = None
     score: float
     probability: float
     is_link: bool
@@ -293,6 +325,7 @@ class Partner(BaseModel):
 
     target: AnyId
     label: str | None
+    type: TypeOf = None
     score: float
     probability: float
     rank: int
@@ -303,6 +336,7 @@ class NodePartners(BaseModel):
 
     node: AnyId
     label: str | None
+    type: TypeOf = None
     recommendations: list[Partner]
 
 
@@ -319,6 +353,7 @@ class SimilarNode(BaseModel):
 
     node: AnyId
     label: str | None
+    type: TypeOf = None
     similarity: float
     rank: int
 
@@ -328,6 +363,7 @@ class NodeSimilar(BaseModel):
 
     node: AnyId
     label: str | None
+    type: TypeOf = None
     similar: list[SimilarNode]
 
 
@@ -345,6 +381,9 @@ class ContributionOut(BaseModel):
     kind: str
     amount: float
     label: str | None
+    relation: str | None = Field(None, description="of the edge; in models with relations alone")
+    neighbour_type: TypeOf = None
+    end_type: TypeOf = None
 
 
 class ExplanationOut(Score):
@@ -352,6 +391,7 @@ class ExplanationOut(Score):
 
     score_alone: float
     base_rate: float
+    relation: str | None = None
     contributions: list[ContributionOut]
     residue: float
     shared: float = 0.0  # what exact counts of shared neighbours add, where they rerank listed links
@@ -367,6 +407,7 @@ class Embedding(BaseModel):
     """Embedding of one node."""
 
     node: AnyId
+    type: TypeOf = None
     vector: list[float]
 
 
@@ -381,6 +422,7 @@ class NodeCard(BaseModel):
 
     id: AnyId
     label: str | None
+    type: TypeOf = None
     degree: int
 
 
@@ -390,11 +432,17 @@ class FoundNodes(_Answer):
     nodes: list[NodeCard]
 
 
+class Neighbour(NodeCard):
+    """The other end of an edge of a node."""
+
+    relation: str | None = Field(None, description="of the edge; in models with relations alone")
+
+
 class NodePage(_Answer, NodeCard):
     """A node with its neighbours."""
 
     attributes: dict[str, Any]
-    neighbours: list[NodeCard]
+    neighbours: list[Neighbour]
 
 
 class DrawnNode(NodeCard):
@@ -408,6 +456,10 @@ class Neighbourhood(_Answer):
 
     nodes: list[DrawnNode]
     links: list[Annotated[list[AnyId], Field(min_length=2, max_length=2)]]
+    ends: list[Annotated[list[int], Field(min_length=2, max_length=2)]] | None = Field(
+        None, description="the links as positions in 'nodes'; in models with relations alone"
+    )
+    relations: list[str] | None = Field(None, description="the relation of each link; in models with relations alone")
 
 
 class NodeMap(_Answer):
@@ -415,6 +467,7 @@ class NodeMap(_Answer):
 
     ids: list[AnyId]
     labels: list[str | None]
+    types: list[str] | None = Field(None, description="type of each node; in models with relations alone")
     x: list[float]
     y: list[float]
     edges: list[Annotated[list[int], Field(min_length=2, max_length=2)]] = Field(
@@ -481,11 +534,38 @@ class BaseRate(BaseModel):
     missing_share: float
 
 
+class TypeFacts(BaseModel):
+    """The nodes of one type."""
+
+    name: str
+    num_nodes: int
+    num_features: int
+
+
+class RelationFacts(BaseModel):
+    """One relation: its edges, how strongly it attracts, and its figures if it is predicted."""
+
+    name: str
+    source: str
+    target: str
+    num_links: int
+    directed: bool
+    predicted: bool
+    attraction: float
+    metrics: dict[str, float | None]
+
+
 class ModelPage(_Answer):
     """Figures, settings and training of the model."""
 
     model_config = ConfigDict(protected_namespaces=())
     name: str
+    relation: str | None = Field(None, description="relation of the figures and charts; in models with relations alone")
+    types: list[TypeFacts] | None = Field(None, description="types of nodes; in models with relations alone")
+    relations: list[RelationFacts] | None = Field(None, description="relations; in models with relations alone")
+    overall: dict[str, float | None] | None = Field(
+        None, description="figures over all predicted relations; in models with relations alone"
+    )
     model: dict[str, Any]
     metrics: dict[str, float | None]
     protocol: str

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseExact, stringifyExact } from "../../src/exact_json";
-import { idFrom, keyOf, sameId } from "../../src/ids";
+import { idFrom, keyOf, sameId, spelled, TypedId } from "../../src/ids";
 import { addressOf, DEFAULTS, viewFrom } from "../../src/url_state";
 
 const explore = (node, filters = {}) => ({ page: "explore", node, filters: { ...DEFAULTS, ...filters } });
@@ -16,8 +16,10 @@ test("a view survives its address", () => {
     explore("a b&c=#?/%\u00e9\u{1f600}"),
     explore(""),
     explore("x", { k: 50, least: 0.35, text: "a=b&c", links: false, predictions: false }),
-    { page: "model", highlight: "" },
-    { page: "model", highlight: "two words" },
+    explore(new TypedId("person", "7"), { relation: "buys", edges: "views & more" }),
+    explore(new TypedId("a b", 7)),
+    { page: "model", highlight: "", relation: "" },
+    { page: "model", highlight: "two words", relation: "buys" },
   ];
   for (const view of views) assert.deepEqual(viewFrom(addressOf(view)), view);
 });
@@ -28,6 +30,16 @@ test("7 and '7' have two addresses", () => {
   assert.equal(sameId(7, "7"), false);
   assert.notEqual(keyOf(7), keyOf("7"));
   assert.equal(keyOf(7), keyOf(7n));
+});
+
+test("an id of two types has two addresses, and goes to the service with its type", () => {
+  const [person, product] = [new TypedId("person", "7"), new TypedId("product", "7")];
+  assert.equal(addressOf(explore(person)), "#/explore?node=7&type=person");
+  assert.equal(sameId(person, product) || sameId(person, "7"), false);
+  assert.equal(keyOf(person), keyOf(new TypedId("person", "7")));
+  assert.equal(stringifyExact({ nodes: [new TypedId("product", 9007199254740993n)] }), '{"nodes":[{"type":"product","id":9007199254740993}]}');
+  assert.equal(spelled(person), "'7'");
+  assert.equal(`${product}`, "7");
 });
 
 test("nonsense in an address is left out", () => {

@@ -50,6 +50,9 @@ test("metrics have names and meanings", () => {
   assert.equal(metricMeaning("hits@1"), "share of positives above the best negative");
   assert.equal(metricMeaning("hits@100"), "share of positives above the 100th best negative");
   assert.equal(metricMeaning("hits@10%"), "share of positives above the best 10 % of the negatives");
+  assert.equal(metricName("filtered mrr"), "Filtered MRR");
+  assert.match(metricMeaning("filtered mrr"), /among all nodes/);
+  assert.equal(metricMeaning("filtered hits@10"), "share of true ends among the best 10 of all nodes");
   assert.equal(metricMeaning("unheard of"), "");
 });
 

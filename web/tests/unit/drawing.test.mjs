@@ -4,7 +4,9 @@ import { passingLinks, passingPredictions, textFilter } from "../../src/filterin
 import { Grid } from "../../src/grid";
 import { overlap, placedLabels, shortened } from "../../src/labels";
 import { placesOf } from "../../src/layout";
-import { sameShape, sceneOf } from "../../src/scene";
+import { TypedId } from "../../src/ids";
+import { chosenOf, pairOf, pairsOf, predictedOf } from "../../src/relations";
+import { edgeKey, sameShape, sceneOf } from "../../src/scene";
 import { DEFAULTS } from "../../src/url_state";
 import { Viewport } from "../../src/viewport";
 import { largest, sharesOf } from "../../src/why";
@@ -50,6 +52,59 @@ const material = {
   links: true,
   directed: false,
 };
+
+test("a scene of relations: types, lanes of edges that join the same nodes, and names of two types", () => {
+  const [person, product] = [new TypedId("person", "3"), new TypedId("product", "3")];
+  const nodes = [
+    { id: person, degree: 2, hop: 0 },
+    { id: product, degree: 2, hop: 1 },
+  ];
+  const links = [
+    [person, product],
+    [person, product],
+  ];
+  const found = sceneOf({
+    centre: nodes[0],
+    neighbourhood: { nodes, links, relations: ["buys", "views"], version: 0 },
+    predictions: [],
+    probabilities: new Map([[edgeKey(product, "buys"), 0.4]]),
+    links: true,
+    directed: false,
+  });
+  assert.deepEqual(
+    found.nodes.map(({ name, type }) => [name, type]),
+    [
+      ["person '3'", "person"],
+      ["product '3'", "product"],
+    ],
+  );
+  assert.deepEqual(
+    found.links.map(({ relation, probability }) => [relation, probability]),
+    [
+      ["buys", 0.4],
+      ["views", null],
+    ],
+  );
+  assert.deepEqual(
+    found.links.map(({ lane }) => Math.abs(lane)),
+    [0.5, 0.5],
+  );
+  assert.notEqual(found.links[0].lane, found.links[1].lane);
+});
+
+test("relations of a node, and which way round its pairs go", () => {
+  const relation = (name, source, target, more = {}) => ({ name, source, target, predicted: true, directed: false, ...more });
+  const relations = [relation("buys", "person", "product"), relation("follows", "person", "person", { directed: true })];
+  const unpredicted = relation("sells", "shop", "product", { predicted: false });
+  const [ann, bob, tea] = [new TypedId("person", "a"), new TypedId("person", "b"), new TypedId("product", "t")];
+  assert.deepEqual(predictedOf([...relations, unpredicted], tea), [relations[0]]);
+  assert.equal(chosenOf(relations, ann, "follows"), relations[1]);
+  assert.equal(chosenOf(relations, tea, "follows"), relations[0]);
+  assert.equal(chosenOf([unpredicted], tea, ""), null);
+  assert.deepEqual(pairsOf(relations[0], tea, ann), [[ann, tea]]);
+  assert.equal(pairsOf(relations[1], ann, bob).length, 2);
+  assert.deepEqual(pairOf(null, "x", "y"), ["x", "y"]);
+});
 
 test("a scene tells links from predictions and 7 from '7'", () => {
   const { nodes, links, centre } = sceneOf(material);
@@ -186,8 +241,16 @@ test("a common neighbour is one share, and 7 is not '7'", () => {
     of("a", null, -2, "repels"),
   ];
   assert.deepEqual(sharesOf(given, "a"), [
-    { neighbour: 7, of: "both", attracts: true, amount: 3 },
-    { neighbour: "7", of: "this node", attracts: true, amount: 4 },
-    { neighbour: null, of: "both", attracts: false, amount: -3 },
+    { neighbour: 7, of: "both", attracts: true, amount: 3, relation: null },
+    { neighbour: "7", of: "this node", attracts: true, amount: 4, relation: null },
+    { neighbour: null, of: "both", attracts: false, amount: -3, relation: null },
   ]);
+  const twice = [of("a", 7, 1), of("a", 7, 2)].map((one, i) => ({ ...one, relation: ["buys", "views"][i] }));
+  assert.deepEqual(
+    sharesOf(twice, "a").map(({ relation, amount }) => [relation, amount]),
+    [
+      ["buys", 1],
+      ["views", 2],
+    ],
+  );
 });
