@@ -203,7 +203,7 @@ ASKING = {
     "m.index('exact', k=3)",
     "service": "from yinyan.service import answers as q, serving; from yinyan.service.options import Options; "
     "room = serving.Room(Options({0!r})); serving.create_app(room); q.score(room.now, [(0, 1)]); "
-    "q.recommend(room.now, q.Asked(q.Wish([0]))); "
+    "q.recommend(room.now, q.Wish([0])); "
     "q.explain(room.now, [(0, 1)]); q.embed(room.now, [0]); "
     "room.keeper.submit({{'kind': 'add_nodes', 'nodes': [{{'id': 'x', 'neighbours': [0]}}]}}).result(20); "
     "q.similar(room.now, ['x'], 3); room.close()",

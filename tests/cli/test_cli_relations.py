@@ -57,7 +57,9 @@ def test_recommend_score_and_explain(model: Path, tmp_path: Path) -> None:
 
 def test_info(model: Path) -> None:
     assert "| knows |" in run("info", model).output
-    assert json.loads(run("info", model, "--json").output)["predicted"] == ["knows", "likes"]
+    facts = json.loads(run("info", model, "--json").output)
+    assert facts["predicted"] == list(facts["relations"]) == ["knows", "likes"]
+    assert 0 <= facts["relations"]["knows"]["auc"] <= 1
 
 
 def test_check_finds_it_intact(model: Path) -> None:
@@ -91,6 +93,15 @@ def test_evaluate(table: Path, tmp_path: Path) -> None:
     assert {"knows", "likes"} <= {line.split(" ")[0] for line in lines}
     assert "filtered mrr" in done.output and f"the report is in '{tmp_path / 'report.html'}'" in lines[-1]
     assert '"by_relation":{"knows"' in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_relation_without_test_edges_is_not_measured(table: Path, tmp_path: Path) -> None:
+    rare = tmp_path / "rare.csv"
+    rare.write_text(table.read_text() + "".join(f"n{i},rare,n{i + 9}\n" for i in range(3)))
+    columns = ("--relation", "kind", "--source", "head", "--target", "tail", "--peers", "", "--json")
+    done = run("evaluate", rare, *columns, *SMALL)
+    assert done.exit_code == 0, done.output + str(done.exception)
+    assert list(json.loads(done.output)["relations"]) == ["knows", "likes"]
 
 
 @pytest.mark.parametrize(

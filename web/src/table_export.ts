@@ -36,9 +36,14 @@ export function tableRows(
   return [...predicted, ...known];
 }
 
+/** The names of the columns that some rows have. */
+export function headerOf(rows: readonly Cell[][]): string[] {
+  return [...HEADER, ...OF_RELATIONS].slice(0, rows[0]?.length ?? HEADER.length);
+}
+
 /** Hands a table to the reader as a file. */
 export function download(name: string, rows: Cell[][]): void {
-  const blob = new Blob(["\ufeff", toCsv(HEADER.concat(OF_RELATIONS).slice(0, rows[0]?.length ?? HEADER.length), rows)], { type: "text/csv;charset=utf-8" }); // Excel needs the mark to see UTF-8
+  const blob = new Blob(["\ufeff", toCsv(headerOf(rows), rows)], { type: "text/csv;charset=utf-8" }); // Excel needs the mark to see UTF-8
   const address = URL.createObjectURL(blob);
   const anchor = h("a", { href: address, download: `${fileStem(name)}-links.csv` });
   document.body.append(anchor);

@@ -258,6 +258,7 @@ def print_info(path: Path, *, as_json: bool) -> None:
             "predicted": list(fitted.predicted),
             "attractions": fitted.attractions,
             "validation": fitted.metrics,
+            "relations": {name: own.metrics for name, own in fitted.relations.items()},
             "settings": fitted.settings.to_dict(),
         }
     )

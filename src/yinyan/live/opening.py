@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from yinyan.live.typed_state import RelationFinders, TypedServed, without_labels
 from yinyan.model.fitted import Fitted
 from yinyan.model.typed_fitted import TypedFitted
 from yinyan.progress import stage
+from yinyan.retrieval.building import EXACT_BELOW
 from yinyan.retrieval.relation_names import RelationNames
 from yinyan.store import any_fitted_model, opened_model, read_manifest
 
@@ -48,8 +50,12 @@ def served_model(
     if isinstance(fitted, TypedFitted):
         whole = fitted if labels else without_labels(fitted)
         relations = whole.graph.relations
-        finders = {n: finder(own, RelationNames(whole.graph, relations[n])) for n, own in whole.relations.items()}
-        return TypedServed(path, whole, fingerprint, RelationFinders(finders))
+        makers = {
+            name: partial(finder, own, RelationNames(whole.graph, relations[name]))
+            for name, own in whole.relations.items()
+        }
+        large = [name for name, own in whole.relations.items() if own.graph.num_nodes >= EXACT_BELOW]
+        return TypedServed(path, whole, fingerprint, RelationFinders(makers, large))
     fitted = replace(fitted, graph=named(fitted.graph))
     known = fitted.graph.attributes
     search = Search(fitted.graph.ids, None if known is None or known.labels is None else known.labels.to_pylist())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -38,23 +38,28 @@ _LISTED = 10  # relations whose index is described in a line at the start
 
 
 class RelationFinders:
-    """An index for each predicted relation."""
+    """An index for each predicted relation: of large graphs made at once, of others at the first question."""
 
-    def __init__(self, finders: Mapping[str, IndexFinder]) -> None:
-        self.finders = finders
+    def __init__(self, makers: Mapping[str, Callable[[], IndexFinder]], at_once: Sequence[str]) -> None:
+        self._makers, self._lock = makers, threading.Lock()
+        self._made: dict[str, IndexFinder] = {}
+        for relation in at_once:
+            self.of(relation)
 
     def __str__(self) -> str:
-        lines = [str(finder) for finder in islice(self.finders.values(), _LISTED)]
-        more = len(self.finders) - len(lines)
-        return "\n".join([*lines, *([f"and the indexes of {counted(more, 'relation')} more"] if more else [])])
+        lines = [str(finder) for finder in islice(self._made.values(), _LISTED)]
+        if more := len(self._made) - len(lines):
+            lines.append(f"and the indexes of {counted(more, 'relation')} more")
+        if later := len(self._makers) - len(self._made):
+            lines.append(f"{counted(later, 'relation')}: searched exactly, or by a saved index")
+        return "\n".join(lines)
 
-    def state(self, relation: str) -> FoundState:
-        """Rows and search of one relation."""
-        return self.finders[relation].state
-
-    def describe(self, relation: str) -> dict[str, Any]:
-        """What is known of the index of one relation."""
-        return self.finders[relation].describe()
+    def of(self, relation: str) -> IndexFinder:
+        """The index of one relation."""
+        with self._lock:
+            if relation not in self._made:
+                self._made[relation] = self._makers[relation]()
+            return self._made[relation]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,5 +160,5 @@ class TypedState:
     def _state_of(self, name: str) -> AnswerState:
         served = self.served
         return RelationState(
-            served.fitted.relations[name], self.questions.names(name), served.finder.state(name), self.version
+            served.fitted.relations[name], self.questions.names(name), served.finder.of(name).state, self.version
         )

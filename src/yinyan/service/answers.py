@@ -50,9 +50,9 @@ def score(state: Answering, pairs: Sequence[Pair], base_rate: float | None = Non
     return {"scores": answers, "base_rate": rate, "version": state.version}
 
 
-def recommend(state: State, asked: Asked) -> dict[str, Any]:
+def recommend(state: State, wish: Wish, relation: str | None = None) -> dict[str, Any]:
     """The k best new partners of each node, best first."""
-    (answer,) = recommend_together(state, [asked])
+    (answer,) = recommend_together(state, [Asked(wish, relation)])
     if isinstance(answer, YinYanError):
         raise answer
     return answer

@@ -51,7 +51,7 @@ def _typed_page(state: TypedState, relation: str | None) -> dict[str, Any]:
         "notes": list(dict.fromkeys(notes)),
         "energy": list(whole.energy),
         "model": {**content["model"], **now},
-        "index": served.finder.describe(name),
+        "index": served.finder.of(name).describe(),
         "live": {"version": state.version, **unchanged, "drift": state.drift},
         "version": state.version,
     }

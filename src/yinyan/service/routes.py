@@ -136,11 +136,10 @@ def _questions(app: FastAPI, room: Room) -> None:
         """Recommend the best new links of nodes, without rejected pairs and, by default, without known edges."""
         rules = None if body.rules is None else body.rules.rules()
         wish = answers.Wish(body.nodes, body.k, body.excludes_known, body.among, body.where, rules)
-        asked = answers.Asked(wish, body.relation)
         plain = body.among is None and body.where is None and rules is None
         if len(body.nodes) <= _FEW and body.k <= _SMALL and plain:  # such are answered together
-            return _json(await room.counter.ask(asked))
-        return await room.desk.ask(lambda: _json(answers.recommend(room.now, asked)))
+            return _json(await room.counter.ask(answers.Asked(wish, body.relation)))
+        return await room.desk.ask(lambda: _json(answers.recommend(room.now, wish, body.relation)))
 
     @app.post("/v1/similar", tags=["questions"], responses=_documented(schemas.SimilarNodes, *_ASKED))
     async def similar(body: schemas.SimilarBody) -> Response:

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fileStem, toCsv } from "../../src/csv";
-import { tableRows } from "../../src/table_export";
+import { TypedId } from "../../src/ids";
+import { edgeKey } from "../../src/scene";
+import { headerOf, tableRows } from "../../src/table_export";
 
 const line = (cell) => toCsv([], [[cell]]).slice(2); // after the empty header's line
 
@@ -43,6 +45,21 @@ test("a table has predictions first, then links", () => {
     ["a", 7, "seven", false, 1, 2, 0.9],
     ["a", "7", null, true, null, 1, 0.6],
   ]);
+});
+
+test("with relations a line has the types of both ends and the relation", () => {
+  const [ann, tea] = [new TypedId("person", "7"), new TypedId("product", "7")];
+  const predictions = [{ target: tea, label: "tea", rank: 1, score: 2, probability: 0.9 }];
+  const scores = new Map([[edgeKey(tea, "views"), { source: ann, target: tea, score: 1, probability: 0.6, is_link: true }]]);
+  const links = ["views", "buys"].map((relation) => ({ id: tea, label: "tea", degree: 2, relation }));
+  const rows = tableRows(ann, predictions, links, scores, "buys");
+  assert.deepEqual(rows, [
+    ["7", "7", "tea", false, 1, 2, 0.9, "person", "product", "buys"],
+    ["7", "7", "tea", true, null, 1, 0.6, "person", "product", "views"],
+    ["7", "7", "tea", true, null, null, null, "person", "product", "buys"],
+  ]);
+  assert.deepEqual(headerOf(rows).slice(-3), ["source_type", "target_type", "relation"]);
+  assert.equal(headerOf([]).length, 7);
 });
 
 test("file names are plain", () => {
