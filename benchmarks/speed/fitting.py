@@ -96,7 +96,7 @@ class Bench:
 
     def _old_is_short(self, name: str, job: Run, old: Path) -> bool:
         """Whether the old fit is run whole; if not, its extrapolated seconds are kept in its place."""
-        if CASES[name].edges <= _FEW:
+        if CASES[name].edges <= _FEW and self._options.old_minutes >= 1:  # surely within its minutes
             return True
         found = self._kept(name, "old short", lambda: fit_runs.fit(job, source=old, threads=self._threads, do="short"))
         if found is None:

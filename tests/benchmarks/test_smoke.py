@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked import run_script
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SCRIPTS = sorted(p for p in BENCHMARKS.glob("*/*.py") if p.parent.name != "lib" and p.name != "_path.py")
 COMMANDS = {  # of scripts that have several
     "large_graphs.py": ("embed", "train"),
     "inference.py": ("ppa", "citation2", "cora"),
+    "fitting.py": ("--old-minutes 0.1",),  # a few steps of the older revision
 }
 OPTIONAL = ("faiss", "torch_geometric", "fastapi", "uvicorn", "ray")  # peers, and what belongs to an extra
 RUNS = [(path, given) for path in SCRIPTS for given in COMMANDS.get(path.name, ("",))]
 
 
 @pytest.mark.parametrize(("path", "given"), RUNS, ids=[f"{path.stem} {given}".strip() for path, given in RUNS])
-def test_a_smoke_run_prints_figures(path: Path, given: str, tmp_path: Path) -> None:
-    command = [sys.executable, str(path), *given.split(), "--smoke"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    environment.pop("YINYAN_DATA", None)
-    run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+def test_a_smoke_run_prints_figures(
+    path: Path, given: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    run = run_script(path, [*given.split(), "--smoke"], tmp_path, tmp_path_factory.mktemp("printed"))
     absent = re.search(r"ModuleNotFoundError: No module named '(\w+)|MissingExtraError: the engine '(ray)'", run.stderr)
     name = absent and (absent[1] or absent[2])
     if run.returncode and name in OPTIONAL:

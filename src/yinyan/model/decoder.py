@@ -50,6 +50,11 @@ class Decoder(nn.Module):
         return self.size
 
     @property
+    def constant(self) -> nn.Parameter | None:
+        """What is added to every logit, if there is such a number."""
+        return None
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether (i, j) and (j, i) score alike."""
         return self.source_map is None
@@ -121,6 +126,11 @@ class HadamardMLP(Decoder):
         self.norms = nn.ModuleList(nn.LayerNorm(b) if settings.norm else nn.Identity() for b in widths[1:])
         self.output = nn.Linear(widths[-1], 1)
 
+    @property
+    def constant(self) -> nn.Parameter:
+        """What is added to every logit."""
+        return self.output.bias
+
     def pair_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
     ) -> Tensor:
@@ -182,6 +192,11 @@ class DotDecoder(Decoder):
         """Columns of a row that are the embedding, without that of the degree."""
         return self.size - (self.log_degree_scale is not None)
 
+    @property
+    def constant(self) -> nn.Parameter:
+        """What is added to every logit."""
+        return self.bias
+
     def scaled(self, rows: Tensor) -> Tensor:
         """Rows whose inner products with the targets' are logits, but for the bias."""
         if self.log_degree_scale is None:
@@ -209,6 +224,11 @@ class DistanceDecoder(Decoder):
         super().__init__(size, directed=directed, sketch_size=sketch_size)
         self.log_scale = nn.Parameter(torch.tensor(-math.log(size)))
         self.bias = nn.Parameter(torch.tensor(2.0))
+
+    @property
+    def constant(self) -> nn.Parameter:
+        """What is added to every logit."""
+        return self.bias
 
     def pair_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None
@@ -240,6 +260,11 @@ class MultiDotDecoder(Decoder):
         self.output = nn.Linear(heads, 1, bias=False) if has_layer else None
         if self.hidden is not None:
             nn.init.zeros_(self.hidden.bias)  # the dots are small at first: a bias alone would decide which units live
+
+    @property
+    def constant(self) -> nn.Parameter:
+        """What is added to every logit."""
+        return self.bias
 
     def pair_logits(
         self, sources: Tensor, targets: Tensor, generator: torch.Generator | None, shared: Tensor | None

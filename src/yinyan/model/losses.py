@@ -10,6 +10,7 @@ from torch import Tensor
 
 __all__ = [
     "LOSSES",
+    "OF_DIFFERENCES",
     "SHARPNESS",
     "Loss",
     "hardest",
@@ -23,6 +24,7 @@ __all__ = [
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
+OF_DIFFERENCES = frozenset({"auc", "hinge", "logrank", "infonce"})  # a constant added to all scores changes nothing
 SHARPNESS = 0.5  # of `hardest`: 0 would be the paper's mean, much more the maximum
 
 

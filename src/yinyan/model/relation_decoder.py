@@ -11,10 +11,7 @@ from torch import Tensor, nn
 
 from yinyan.model.decoder import (
     Decoder,
-    DistanceDecoder,
-    DotDecoder,
     HadamardMLP,
-    MultiDotDecoder,
     near_identity,
 )
 from yinyan.model.encoder import NodeEncoder
@@ -95,7 +92,9 @@ class RelationMaps(nn.Module):
         if self.turned[relation] and self.source_map is not None and self.target_map is not None:
             source, target = self.source_map, self.target_map
         made.source_map, made.target_map = nn.Parameter(source * scale), nn.Parameter(target.clone())
-        _bias_of(made).add_(self.bias[relation])
+        if made.constant is None:
+            raise TypeError(f"{type(made).__name__} has no constant to add a relation's bias to")
+        made.constant.add_(self.bias[relation])
         return made
 
 
@@ -151,6 +150,11 @@ class RelationModel(Model):
             return self.decoder.of_pairs(y, pairs[..., :2], drops)
         return self.relations.logits(self.decoder, y, pairs, drops)
 
+    def constants(self) -> list[nn.Parameter]:
+        """With those of the relations: positives and negatives of a loss are of one relation."""
+        own = [self.relations.bias] if isinstance(self.relations, RelationMaps) else []
+        return [*super().constants(), *own]
+
     def decoder_of(self, relation: int) -> Decoder:
         """A plain decoder with the scores of one predicted relation."""
         return self.decoder if self.relations is None else self.relations.decoder_of(self.decoder, relation)
@@ -159,12 +163,3 @@ class RelationModel(Model):
 def _first_is_plain(decoder: HadamardMLP) -> bool:
     """Whether the products of embeddings go through the first linear map alone."""
     return len(decoder.hidden) > 0 and not (decoder.settings.residual and decoder.settings.width == decoder.size)
-
-
-def _bias_of(decoder: Decoder) -> Tensor:
-    """What is added to every logit."""
-    if isinstance(decoder, HadamardMLP):
-        return decoder.output.bias
-    if isinstance(decoder, DotDecoder | MultiDotDecoder | DistanceDecoder):
-        return decoder.bias
-    raise TypeError(f"{type(decoder).__name__} has no bias that is known here")

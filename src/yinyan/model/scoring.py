@@ -38,6 +38,11 @@ class Model(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
 
+    def constants(self) -> list[nn.Parameter]:
+        """Numbers that are added to all scores that a loss compares."""
+        constant = self.decoder.constant
+        return [] if constant is None else [constant]
+
     def logits(
         self,
         y: Tensor,

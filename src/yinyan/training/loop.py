@@ -18,6 +18,7 @@ from yinyan.metrics import hits_at_rate, metric, mrr, roc_auc
 from yinyan.metrics.pairs import ranks
 from yinyan.model.encoder import EncoderInput
 from yinyan.model.fitted import EpochRecord
+from yinyan.model.losses import OF_DIFFERENCES
 from yinyan.model.scoring import Model, Pairs, score_pairs
 from yinyan.randomness import Streams
 from yinyan.settings import TrainingSettings
@@ -417,7 +418,9 @@ def standard_error(share: float, count: int) -> float:
 
 def build_optimizer(model: Model, settings: TrainingSettings) -> Adam:
     """Adam with decoupled weight decay; single numbers, such as a scale, do not decay, and move faster. Or Adagrad."""
-    params = [param for param in model.parameters() if param.requires_grad]
+    # losses of differences give constants a gradient of rounding errors alone, which Adam would scale up to its rate
+    still = {id(param) for param in model.constants()} if settings.loss in OF_DIFFERENCES else set()
+    params = [param for param in model.parameters() if param.requires_grad and id(param) not in still]
     if settings.optimizer == "adagrad":
         return Adagrad([Group(params, 0.0)])
     tables = []
