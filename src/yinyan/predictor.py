@@ -1257,6 +1257,7 @@ class LinkPredictor:
         --------
         >>> model.save("model")
         """
+        self._warn_if_weak()
         self._saved(path, max_shard_bytes)
 
     def _saved(
@@ -1265,7 +1266,6 @@ class LinkPredictor:
         """As `save`, of a model with arrays whose rows are in files already."""
         from yinyan.store import save_model
 
-        self._warn_if_weak()
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "threads"}
         save_model(Path(path), self._either, params, max_shard_bytes=max_shard_bytes, written=written)
 
