@@ -127,6 +127,13 @@ class TestQuestions:
         assert len(near) == 4
         assert "3" not in near.targets
 
+    def test_rows_and_base_rates(self, graph: TypedGraph, model: LinkPredictor, buyers: LinkPredictor) -> None:
+        rows = np.array([[3, 24 + 4]])  # of the view, people first
+        assert model.score_rows(rows, relation="buys")[0] == pytest.approx(model.score(("3", "4"), relation="buys"))
+        assert buyers.base_rate_ == buyers.recommend(("person", "3"), k=1).base_rate
+        with pytest.raises(InputError, match="predicts several relations: name one"):
+            model.base_rate_  # noqa: B018
+
     def test_best_links_between_two_types_occur_once(self, model: LinkPredictor) -> None:
         """Also where the decoder knows directions, because another relation has one."""
         best = model.best_links(40, relation="buys")

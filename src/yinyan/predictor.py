@@ -417,9 +417,10 @@ class LinkPredictor:
     def base_rate_(self) -> float:
         """The base rate of the probabilities: missing edges as a share of all pairs of nodes without an edge.
 
-        As many edges count as missing as were held out for validation; of a `split` with test edges, these.
+        As many edges count as missing as were held out for validation; of a `split` with test edges, these. Of several
+        predicted relations each has its own, which answers name.
         """
-        return self._fitted.base_rate
+        return self._asked(None)[0].base_rate
 
     @property
     def settings_(self) -> Settings:
@@ -445,9 +446,8 @@ class LinkPredictor:
         fitted = self._either
         if isinstance(fitted, TypedFitted):
             raise InputError(
-                "this model has relations, which are not understood here yet: use recommend, best_links, similar, "
-                "score, predict_proba, explain or embed with relation=, or fit one relation alone with "
-                f"fit(graph.of_relation({fitted.predicted[0]!r}))"
+                "this model has relations, which are not understood here: ask with relation=, or fit one relation "
+                f"alone with fit(graph.of_relation({fitted.predicted[0]!r}))"
             )
         return fitted
 
@@ -895,13 +895,15 @@ class LinkPredictor:
         """
         return self._asked(relation)[1].score(pairs)
 
-    def score_rows(self, pairs: NDArray[np.int64]) -> NDArray[np.float32]:
+    def score_rows(self, pairs: NDArray[np.int64], *, relation: RelationName | None = None) -> NDArray[np.float32]:
         """Scores of pairs of rows, for callers that have rows and no ids.
 
         Parameters
         ----------
         pairs
-            (p, 2) rows of `graph_`.
+            (p, 2) rows of `graph_`; with relations, of `graph_.of_relation(relation)`.
+        relation
+            The relation that is asked about; it may be left out if one is predicted.
 
         Returns
         -------
@@ -919,7 +921,7 @@ class LinkPredictor:
         >>> model.score_rows(np.array([[0, 1], [0, 2]])).shape
         (2,)
         """
-        return self._questions.score_rows(pairs)
+        return self._asked(relation)[1].score_rows(pairs)
 
     @overload
     def predict_proba(

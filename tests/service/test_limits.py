@@ -89,7 +89,7 @@ def test_counts_and_lengths_come_before_types(shared: httpx.Client) -> None:
     assert post("/v1/nodes", json={"nodes": near}).status_code == 413
     assert post("/v1/nodes", json={"nodes": [{"id": "x", "features": [0] * 100_001}]}).status_code == 413
     faults = post("/v1/score", json={"pairs": [[None, None]] * 10_000}).json()["detail"]
-    assert faults.startswith("pairs.0.0") and "; 1 more" in faults  # neither a text nor an integer
+    assert faults.startswith("pairs.0.0") and "; 2 more" in faults  # neither a text, nor an integer, nor a typed node
     with pytest.raises(TooMuchError, match="50,000 lists"):
         Bodies(Limits()).parsed(b"[" * 50_001, ScoreBody)
     brackets = json.dumps({"pairs": [["[" * 1_000, "x"]] * 60}).encode()

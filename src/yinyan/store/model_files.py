@@ -138,8 +138,8 @@ def fitted_model(opened: OpenedModel, device: torch.device, *, mapped: bool) -> 
     """The model of files that were opened together; crafted or outdated ones can raise anything, and it is named."""
     if is_typed(opened):
         raise StoreError(
-            f"the model in '{opened.path}' has relations, which are not understood here yet: ask it in Python "
-            "(LinkPredictor.load) or with yinyan recommend, score or explain --relation"
+            f"the model in '{opened.path}' has relations, which are not understood here: ask it in Python "
+            "(LinkPredictor.load), with yinyan recommend, score or explain --relation, or through yinyan serve"
         )
     return _named(opened, lambda: fitted_from(opened, device, mapped=mapped))
 
