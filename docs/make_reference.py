@@ -33,7 +33,7 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
         "Nodes with ids and features, and the edges between them.",
         (
             *("Graph", "graph.graph.Adjacency", "graph.column_report.ColumnReport", "graph.column_report.ColumnUse"),
-            *("TypedGraph", "graph.typed_graph.NodeType", "graph.typed_graph.Relation"),
+            *("TypedGraph", "graph.typed_graph.NodeType", "graph.typed_graph.Relation", "DatabaseTable"),
         ),
     ),
     "prepared-folders": (
@@ -44,7 +44,10 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "predictor": (
         "Predictor",
         "Fit a model, ask it, save it; callbacks of the training; an index for large graphs.",
-        ("LinkPredictor", "Rules", "Hooks", "retrieval.index.Index", "retrieval.metadata.IndexMetadata"),
+        (
+            *("LinkPredictor", "Rules", "Hooks", "retrieval.index.Index", "retrieval.metadata.IndexMetadata"),
+            "exporting.node_vectors.NodeVectors",
+        ),
     ),
     "answers": (
         "Answers",

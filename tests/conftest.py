@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
-from postgres_tools import database, log_url, schema
+from postgres_tools import database, log_url, schema, vector_database
 from yinyan.native import graph_kernels
 
-__all__ = ["database", "log_url", "schema"]
+__all__ = ["database", "log_url", "schema", "vector_database"]
 
 torch.set_num_threads(1)
 settings.register_profile(

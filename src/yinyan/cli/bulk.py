@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from yinyan.cli.flags import SqlTarget
 from yinyan.errors import InputError, StoppedError, StoreError, UnknownNodeError
 from yinyan.files import write_error, write_text
 from yinyan.graph import Graph
@@ -103,6 +104,7 @@ def recommend_all(
     index: Index | None = None,
     where: str | None = None,
     at_once: int = 1,
+    sql: SqlTarget | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> int:
@@ -113,10 +115,14 @@ def recommend_all(
     They are found exactly, or by an `index`, among the candidates that a condition `where` admits. Finished parts lie
     in a folder beside `path` until all are there, so a second call with the same model, index, `where` and `k` goes on
     after an interruption. A `path` without an ending is itself the folder of the parts. With `at_once` several parts
-    are under way, so that those who search need not wait while answers are written.
+    are under way, so that those who search need not wait while answers are written. With `sql` the rows go to a table
+    in one transaction at the end, and `path` only names the folder of the parts.
     """
-    into_parts = is_parts_folder(path)
-    check_parts_folder(path) if into_parts else check_rows_file(path)
+    into_parts = sql is None and is_parts_folder(path)
+    if sql is not None:
+        sql.check()
+    else:
+        check_parts_folder(path) if into_parts else check_rows_file(path)
     fitted, questions, _ = model._asked(relation)
     state, total = questions.state, questions.state.num_nodes
     folder = path if into_parts else path.with_name(f"{path.name}.parts")
@@ -138,7 +144,7 @@ def recommend_all(
         raise StoppedError(f"stopped after {done:,} of {total:,} nodes; the finished parts are in '{folder}'")
     if into_parts:
         return sum(pq.read_metadata(part).num_rows for part in parts.values())
-    count = _join(list(parts.values()), path)
+    count = _join(list(parts.values()), path if sql is None else sql)
     shutil.rmtree(folder, ignore_errors=True)
     return count
 
@@ -266,16 +272,17 @@ def _attributes_digest(graph: Graph) -> str | None:
     return hashlib.blake2b(sink.getvalue(), digest_size=16).hexdigest()
 
 
-def _join(parts: list[Path], path: Path) -> int:
-    """All parts as one file, a part in memory at a time."""
-    count = 0
+def _join(parts: list[Path], out: Path | SqlTarget) -> int:
+    """All parts as one file or in one table, a part in memory at a time; returns the number of rows."""
     schema = _joint_schema(parts)
-    with rows_writer(path, schema) as write:
-        for part in parts:
-            table = pq.read_table(part)
-            if table.num_rows:
-                write(table.cast(schema))
-                count += table.num_rows
+    tables = (pq.read_table(part).cast(schema) for part in parts if pq.read_metadata(part).num_rows)
+    if not isinstance(out, Path):
+        return out.write(schema, tables)
+    count = 0
+    with rows_writer(out, schema) as write:
+        for table in tables:
+            write(table)
+            count += table.num_rows
     return count
 
 

@@ -14,6 +14,7 @@ from yinyan import __version__
 from yinyan.cli import (
     check,
     common,
+    exporting,
     flags,
     index_commands,
     log_commands,
@@ -24,7 +25,8 @@ from yinyan.cli import (
     serve,
     settings_list,
 )
-from yinyan.cli.flags import Run, with_run, with_table
+from yinyan.cli.flags import Run, SqlTarget, with_run, with_sql, with_table
+from yinyan.connect.urls import DatabaseUrl, file_or_url
 from yinyan.errors import ConditionError, InputError, StoppedError, YinYanError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import show_progress
@@ -68,9 +70,10 @@ def fit(
     table: TableOptions,
 ) -> None:
     """Train a model on a table of edges, or on a prepared folder, and save it."""
+    source = file_or_url(edges)
     if finish and not run.resume:
         raise InputError("--finish saves what a stopped run has reached: add --resume")
-    if processes.asked_for(edges):
+    if isinstance(source, Path) and processes.asked_for(source):
         refused = {
             "--keep-best": keep_best,
             "--as-of": as_of is not None,
@@ -79,13 +82,13 @@ def fit(
             "--predict": predict is not None,
             "an option for tables": table != TableOptions(),
         }
-        processes.fit_folder(edges, out, calibration, run, max_shard_bytes, unsupported=refused)
+        processes.fit_folder(source, out, calibration, run, max_shard_bytes, unsupported=refused)
         return
     common.check_outputs(out, run.report)
     progress = show_progress(quiet=run.quiet)
     model = common.predictor(run, calibration)
     if relation is not None or predict:
-        typed = relations.read_typed(edges, table, relation, progress)
+        typed = relations.read_typed(source, table, relation, progress)
         relations.run_fit(
             *(model, typed, predict, out, progress),
             resume=run.resume,
@@ -96,10 +99,10 @@ def fit(
         if run.report:
             from yinyan.reporting.report import fit_report
 
-            fit_report(run.report, model, title=f"Links of {edges.name}")
+            fit_report(run.report, model, title=f"Links of {source.name}")
         relations.print_fit(model, out, run.report, as_json=run.as_json)
         return
-    graph = common.read_graph(edges, table, progress)
+    graph = common.read_graph(source, table, progress)
     if as_of is not None:
         graph = graph.as_of(as_of)
         progress.note(common.aligned(graph.notes[-1]))
@@ -113,7 +116,7 @@ def fit(
     if run.report:
         from yinyan.reporting.report import fit_report
 
-        fit_report(run.report, model, title=f"Links of {edges.name}")
+        fit_report(run.report, model, title=f"Links of {source.name}")
     common.print_fit(model.fitted_, out, run.report, as_json=run.as_json)
 
 
@@ -153,12 +156,13 @@ def evaluate(
     """Measure a model on held-out edges, next to other methods."""
     from yinyan.cli.searching import check_ranking
 
+    source = file_or_url(edges)
     if rolling is not None:
         from yinyan.cli.rolling import evaluate_windows
 
         refused = {"--protocol": protocol, "--negatives": negatives, "--report": run.report, "--resume": run.resume}
         refused |= {"--seeds": seeds > 1, "--full-ranking": full_ranking, "--engine": engine != "local"}
-        evaluate_windows(edges, rolling, windows, peers, run, table, refused)
+        evaluate_windows(source, rolling, windows, peers, run, table, refused)
         return
     from yinyan.evaluation import PROTOCOLS, WholeRanking, default_protocol, protocol_in_words, protocol_with
 
@@ -176,26 +180,28 @@ def evaluate(
                 "--resume and --full-ranking are for graphs without relations: leave them out (filtered ranking is "
                 "part of every evaluation of relations)"
             )
-        typed = relations.read_typed(edges, table, relation, progress)
+        typed = relations.read_typed(source, table, relation, progress)
         seen = tuple(range(run.seed, run.seed + seeds))
-        found = relations.run_evaluation(model, typed, predict, edges.stem, protocol or "clean", seen, beside, progress)
-        _print_evaluation(found, edges, run)
+        found = relations.run_evaluation(
+            model, typed, predict, source.stem, protocol or "clean", seen, beside, progress
+        )
+        _print_evaluation(found, source, run)
         return
-    graph = common.read_graph(edges, table, progress)
+    graph = common.read_graph(source, table, progress)
     protocol = protocol or protocol_with(default_protocol(graph), negatives)
     if graph.times is not None and protocol in PROTOCOLS:
         progress.note(common.aligned(protocol_in_words(protocol, graph)))
-    plan = common.Plan(edges.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume, whole=whole)
+    plan = common.Plan(source.stem, protocol, tuple(range(run.seed, run.seed + seeds)), beside, run.resume, whole=whole)
     evaluation = common.run_evaluation(model, graph, plan, progress)
-    _print_evaluation(evaluation, edges, run)
+    _print_evaluation(evaluation, source, run)
 
 
-def _print_evaluation(evaluation: Evaluation, edges: Path, run: Run) -> None:
+def _print_evaluation(evaluation: Evaluation, source: Path | DatabaseUrl, run: Run) -> None:
     """Figures on the screen, and a report where one is asked for."""
     if run.report:
         from yinyan.reporting.report import evaluation_report
 
-        evaluation_report(run.report, evaluation, title=f"Links of {edges.name}")
+        evaluation_report(run.report, evaluation, title=f"Links of {source.name}")
     if run.as_json:
         common.print_json(evaluation.to_dict())
         return
@@ -205,6 +211,7 @@ def _print_evaluation(evaluation: Evaluation, edges: Path, run: Run) -> None:
 
 
 @app.command()
+@with_sql
 def recommend(
     model: flags.Model,
     nodes: Annotated[list[str] | None, typer.Argument(help="node ids or labels", show_default=False)] = None,
@@ -228,6 +235,7 @@ def recommend(
     engine: flags.Engine = "local",
     shards: flags.Shards = None,
     out: flags.RowsOrParts = None,
+    sql: SqlTarget | None,
     device: flags.Device = "auto",
     threads: flags.Threads = None,
     as_json: flags.AsJson = False,
@@ -245,7 +253,9 @@ def recommend(
     searching.check_flags(by_index=by_index, exact=exact)
     if everything == bool(nodes):
         raise InputError("recommend needs node ids, or --all for every node (one of the two)")
-    if everything and out is None:
+    if out is not None and sql is not None:
+        raise InputError("--out and --to-sql exclude each other: leave one out")
+    if everything and out is None and sql is None:
         raise InputError("--all makes many rows: name a file for them with --out links.parquet")
     if everything and among is not None:
         raise InputError("--all and --among exclude each other: leave one out")
@@ -255,20 +265,29 @@ def recommend(
     searching.check_engine(engine, shards, everything=everything)
     if everything and out is not None and is_parts_folder(out):
         check_parts_folder(out)
+    elif sql is not None:
+        sql.check()
     else:
         check_rows_file(out)
     if relations.has_relations(model):
         relations.refuse({"--engine": engine != "local", "--labels": bool(labels), "--no-labels": no_labels})
         about = relations.Asked(model, relation, device, threads)
         kept = about.model.load_index(model, relation=about.relation) if by_index else None
-        if everything and out is not None and not ruled:
-            progress, one = show_progress(quiet=quiet), about.relation
-            common.recommend_all(about.model, out, k, progress, as_json=as_json, relation=one, index=kept, where=where)
+        if everything and not ruled:
+            place, progress = out or _parts_beside(model, sql), show_progress(quiet=quiet)
+            common.recommend_all(
+                *(about.model, place, k, progress),
+                as_json=as_json,
+                relation=about.relation,
+                index=kept,
+                where=where,
+                sql=sql,
+            )
             return
         rules = about.rules(allow, deny, once) if ruled else None
         asked = about.everyone() if everything else about.nodes(nodes or ())
         links = about.recommend(asked, k, among, where, rules, header=not no_header, index=kept)
-        common.show_links(links, out, as_json=as_json, empty=common.none_found(where, ruled=ruled))
+        common.show_links(links, sql or out, as_json=as_json, empty=common.none_found(where, ruled=ruled))
         return
     relations.refuse_name(relation)
     predictor = common.load(model, device, labels, threads=threads, no_labels=no_labels)
@@ -282,10 +301,14 @@ def recommend(
         built = searching.chosen_index(
             predictor, model, count, k, progress, by_index=by_index, exact=narrowed, engine=engine
         )
-        if everything and out is not None and not ruled:
-            at_once = 1 if engine == "local" else 2
+        if everything and not ruled:
             common.recommend_all(
-                predictor, out, k, progress, as_json=as_json, index=built, where=where, at_once=at_once
+                *(predictor, out or _parts_beside(model, sql), k, progress),
+                as_json=as_json,
+                index=built,
+                where=where,
+                at_once=1 if engine == "local" else 2,
+                sql=sql,
             )
             return
     pool = None if among is None else candidates(
@@ -293,8 +316,13 @@ def recommend(
     )  # fmt: skip
     asked = list(graph.ids.take(range(graph.num_nodes))) if everything else [graph.parse(t) for t in nodes or ()]
     found = predictor.recommend(asked, k, among=pool, where=where, rules=rules, index=built, search="exact")
-    common.show_links(found, out, as_json=as_json, empty=common.none_found(where, ruled=ruled))
+    common.show_links(found, sql or out, as_json=as_json, empty=common.none_found(where, ruled=ruled))
     progress.note(described(built, k, narrowed=ruled or among is not None or where is not None))
+
+
+def _parts_beside(model: Path, sql: SqlTarget | None) -> Path:
+    """What the folder of parts is named after, where rows go to a database."""
+    return model.with_name(f"{model.name}.{'' if sql is None else sql.table}")
 
 
 @app.command()
@@ -482,6 +510,7 @@ for _command in (
     preparing.prepare,
     *(serve.serve_demo, serve.keys, log_commands.compact),
     *(index_commands.index, index_commands.best_links, check.check),
+    exporting.export,
     *(research.audit, research.reproduce, research.methods, research.datasets),
     settings_list.settings,
 ):

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from yinyan.cli.flags import Run, check_labels
+from yinyan.cli.flags import Run, SqlTarget, check_labels
+from yinyan.connect.urls import DatabaseUrl
 from yinyan.errors import StoppedError, StoreError
 from yinyan.files import write_text
 from yinyan.graph.table_options import TableOptions
@@ -103,7 +104,7 @@ def names(text: str) -> tuple[str, ...]:
     return chosen
 
 
-def read_graph(edges: Path, table: TableOptions, progress: Progress) -> Graph:
+def read_graph(edges: Path | DatabaseUrl, table: TableOptions, progress: Progress) -> Graph:
     """The graph of the tables, described in the notes."""
     from yinyan.graph import Graph
 
@@ -255,8 +256,12 @@ def recommend_all(
     index: Index | None = None,
     where: str | None = None,
     at_once: int = 1,
+    sql: SqlTarget | None = None,
 ) -> None:
-    """Every node's recommendations to a file; Ctrl-C keeps the finished parts, and the same command goes on."""
+    """Every node's recommendations to a file, or to `sql` with parts beside `out`.
+
+    Ctrl-C keeps the finished parts, and the same command goes on.
+    """
     from yinyan.cli.bulk import recommend_all as stream_all
     from yinyan.retrieval.choice import described
 
@@ -264,6 +269,7 @@ def recommend_all(
         with task(progress, "nodes", model._asked(relation)[0].graph.num_nodes) as should_stop:
             count = stream_all(
                 model, out, k, relation=relation, index=index, where=where, at_once=at_once,
+                sql=sql,
                 on_progress=lambda done, _: progress.advance(done), should_stop=should_stop,
             )  # fmt: skip
     except StoppedError as stopped:
@@ -272,7 +278,7 @@ def recommend_all(
     facts = None if index is None else index.metadata
     _say_written(
         count,
-        out,
+        sql or out,
         as_json=as_json,
         search={
             "search": "exact" if facts is None else facts.kind,
@@ -292,11 +298,11 @@ def task(progress: Progress, title: str, total: int, done: int = 0) -> Iterator[
         progress.finish()
 
 
-def deliver(table: pa.Table, out: Path, *, as_json: bool) -> None:
-    """Rows to a file, and word of it."""
+def deliver(table: pa.Table, out: Path | SqlTarget, *, as_json: bool) -> None:
+    """Rows to a file or a database, and a line on it."""
     from yinyan.cli.bulk import write_rows
 
-    write_rows(table, out)
+    write_rows(table, out) if isinstance(out, Path) else out.write(table.schema, [table])
     _say_written(table.num_rows, out, as_json=as_json)
 
 
@@ -359,12 +365,12 @@ def none_found(where: str | None, *, ruled: bool = False) -> str:
 
 def show_links(
     found: Recommendations,
-    out: Path | None,
+    out: Path | SqlTarget | None,
     *,
     as_json: bool,
     empty: str,
 ) -> None:
-    """All rows of an answer, to a file or printed: the repr of a long answer leaves some out."""
+    """All rows of an answer, to a file, to a database or printed: the repr of a long answer leaves some out."""
     if out is not None:
         deliver(found.to_arrow(), out, as_json=as_json)
         return
@@ -391,11 +397,12 @@ def _cell(name: str, value: Any) -> str:
     return probability(value) if name == "probability" else f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
-def _say_written(count: int, out: Path, *, as_json: bool, search: Mapping[str, Any] | None = None) -> None:
+def _say_written(count: int, out: Path | SqlTarget, *, as_json: bool, search: Mapping[str, Any] | None = None) -> None:
     if as_json:
-        print_json({"rows": count, "file": str(out), **(search or {})})
+        place = {"file": str(out)} if isinstance(out, Path) else {"table": out.table}
+        print_json({"rows": count, **place, **(search or {})})
     else:
-        typer.echo(f"wrote {count:,} rows to '{out}'")
+        typer.echo(f"wrote {count:,} rows to " + (f"'{out}'" if isinstance(out, Path) else str(out)))
 
 
 def hooks_of(

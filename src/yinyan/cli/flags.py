@@ -5,16 +5,20 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from yinyan.connect.urls import DatabaseUrl
 from yinyan.errors import InputError, SettingsError
 from yinyan.graph.table_options import Switch, TableOptions
 from yinyan.settings import GROUPS, RENAMED, parse_overrides, type_hints
+
+if TYPE_CHECKING:  # the help of a command imports no pyarrow
+    import pyarrow as pa
 
 __all__ = [
     "Allow",
@@ -40,18 +44,21 @@ __all__ = [
     "Seed",
     "Shards",
     "SkipUnknown",
+    "SqlTarget",
     "Threads",
     "Where",
     "check_labels",
     "old_flag",
     "with_run",
+    "with_sql",
     "with_table",
 ]
 
 Command = Callable[..., None]
 
 Edges = Annotated[
-    Path, typer.Argument(help="table of edges: CSV, TSV, Parquet, JSON lines or Excel", show_default=False)
+    str,
+    typer.Argument(help="table of edges: a file, or the URL of a database with --query", show_default=False),
 ]
 Log = Annotated[
     str | None,
@@ -67,9 +74,7 @@ Model = Annotated[Path, typer.Argument(help="directory of a saved model", show_d
 Seed = Annotated[int, typer.Option(help="seed of all random numbers")]
 Device = Annotated[str, typer.Option(help="device: auto, cpu, cuda or mps")]
 Threads = Annotated[int | None, typer.Option(help="number of threads (default: YINYAN_THREADS, else all cores)", min=1)]
-RowsFile = Annotated[
-    Path | None, typer.Option(help=".csv, .parquet, .jsonl or .xlsx file for the rows (default: print them)")
-]
+RowsFile = Annotated[Path | None, typer.Option(help=".csv, .parquet, .jsonl, .arrow or .xlsx file (default: print)")]
 RowsOrParts = Annotated[
     Path | None,
     typer.Option(help="file for the rows, or a folder with --all (default: print them)"),
@@ -125,6 +130,53 @@ class Run:
     quiet: Quiet = False
     resume: Annotated[bool, typer.Option("--resume", help="continue a run that was stopped with Ctrl-C")] = False
     overrides: dict[str, dict[str, Any]] = field(default_factory=dict)  # of --set, and of the old flags
+
+
+@dataclass(frozen=True)
+class SqlTarget:
+    """The table of a database that rows go to."""
+
+    url: str
+    table: str
+    if_exists: str
+
+    def __str__(self) -> str:
+        return f"table {self.table!r} of {DatabaseUrl(self.url).shown}"
+
+    def check(self) -> None:
+        """Refuse what cannot be written before the rows are made."""
+        from yinyan.connect.tables import opened_database  # help imports no pyarrow
+
+        with opened_database(self.url) as database:
+            database.check(self.table, self.if_exists)
+
+    def write(self, schema: pa.Schema, parts: Iterable[pa.Table]) -> int:
+        """Write rows, all or none; returns how many."""
+        from yinyan.connect.tables import write_rows_to
+
+        return write_rows_to(self.url, self.table, schema, parts, self.if_exists)
+
+
+def with_sql(command: Command) -> Command:
+    """Give a command the flags of `SqlTarget`, which it receives as `sql`, None without --to-sql."""
+    flags = {
+        "to_sql": typer.Option("--to-sql", metavar="URL", help="database that rows go to: sqlite:///links.db, ..."),
+        "sql_table": typer.Option("--table", help="table for the rows, with --to-sql"),
+        "if_exists": typer.Option(
+            "--if-exists", help="if there is such a table: error, append, replace (default: error)"
+        ),
+    }
+    added = [_keyword(name, Annotated[str | None, option], None) for name, option in flags.items()]
+
+    def collect(given: dict[str, Any]) -> SqlTarget | None:
+        url, table, if_exists = given["to_sql"], given["sql_table"], given["if_exists"]
+        if url is None and (table is not None or if_exists is not None):
+            raise InputError("--table and --if-exists are options of --to-sql: add it, or leave them out")
+        if url is not None and table is None:
+            raise InputError("--to-sql needs the name of a table: add --table links")
+        return None if url is None else SqlTarget(url, table, if_exists or "error")
+
+    return _extended(command, "sql", added, collect)
 
 
 def check_labels(labels: Path | None, *, no_labels: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from yinyan.cli import common, flags, relations
+from yinyan.cli.flags import SqlTarget, with_sql
 from yinyan.errors import InputError
 from yinyan.progress import show_progress
 
@@ -68,6 +69,7 @@ def index(
         typer.echo("\n".join(map(str, made)))
 
 
+@with_sql
 def best_links(
     model: flags.Model,
     *,
@@ -81,6 +83,7 @@ def best_links(
     engine: flags.Engine = "local",
     shards: flags.Shards = None,
     out: flags.RowsFile = None,
+    sql: SqlTarget | None,
     device: flags.Device = "auto",
     threads: flags.Threads = None,
     as_json: flags.AsJson = False,
@@ -95,7 +98,11 @@ def best_links(
 
     searching.check_flags(by_index=by_index, exact=exact)
     searching.check_engine(engine, shards, everything=True)
+    if out is not None and sql is not None:
+        raise InputError("--out and --to-sql exclude each other: leave one out")
     check_rows_file(out)
+    if sql is not None:
+        sql.check()
     if relations.has_relations(model):
         relations.refuse({"--labels": bool(labels), "--no-labels": no_labels, "--engine": engine != "local"})
     else:
@@ -123,4 +130,4 @@ def best_links(
             should_stop=should_stop,
         )
     progress.note(described(built, FIRST, narrowed=where is not None))
-    common.show_links(found, out, as_json=as_json, empty=common.none_found(where))
+    common.show_links(found, sql or out, as_json=as_json, empty=common.none_found(where))

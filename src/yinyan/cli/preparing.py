@@ -9,6 +9,7 @@ import typer
 
 from yinyan.cli import common, flags
 from yinyan.cli.flags import with_table
+from yinyan.errors import InputError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import show_progress
 
@@ -40,6 +41,8 @@ def prepare(
     """Divide tables larger than memory into parts for a distributed training."""
     from yinyan.preparing.stages import prepare_tables
 
+    if table.query is not None or table.nodes_query is not None:
+        raise InputError("yinyan prepare reads files: write the result of the query to Parquet files first")
     chosen: dict[str, Any] = {"partition": partition, "protocol": protocol, "engine": engine}
     found = prepare_tables(
         edges,

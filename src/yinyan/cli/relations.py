@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from yinyan.cli import common
+from yinyan.connect.urls import DatabaseUrl
 from yinyan.errors import InputError, StoreError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import Checkpoints, Progress, aligned, interruptible
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 
-def read_typed(edges: Path, table: TableOptions, relation: str | None, progress: Progress) -> TypedGraph:
+def read_typed(edges: Path | DatabaseUrl, table: TableOptions, relation: str | None, progress: Progress) -> TypedGraph:
     """The graph of a table with a column of relations; all nodes are of one type."""
     from yinyan.graph.typed_tables import ONE_TYPE, TypedOptions, graph_from_tables
 
@@ -47,9 +48,10 @@ def read_typed(edges: Path, table: TableOptions, relation: str | None, progress:
         raise InputError("--predict names relations: name their column as well with --relation")
     if table.bipartite or table.prefixes:
         raise InputError("--bipartite and --prefixes are for tables without relations: leave them out")
-    nodes = None if table.nodes is None else {ONE_TYPE: table.nodes}
-    plain = replace(table, directed=False)
-    graph = graph_from_tables(edges, TypedOptions(plain, nodes, relation, table.directed))
+    chosen, described = table.sources(edges)
+    nodes = None if described is None else {ONE_TYPE: described}
+    plain = replace(table, directed=False, query=None, nodes=described, nodes_query=None)
+    graph = graph_from_tables(chosen, TypedOptions(plain, nodes, relation, table.directed))
     for line in graph.describe().splitlines():
         progress.note(aligned(f"graph: {line.removeprefix('- ')}"))
     return graph

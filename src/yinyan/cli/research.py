@@ -9,6 +9,7 @@ import typer
 
 from yinyan.cli import common, flags, relations
 from yinyan.cli.flags import with_table
+from yinyan.connect.urls import file_or_url
 from yinyan.errors import InputError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import Progress, show_progress
@@ -45,12 +46,12 @@ def audit(
                 "an audit with --relation looks at the table alone: leave the folder out (yinyan.audit takes a split "
                 "of a graph with relations in Python)"
             )
-        known = look_at(relations.read_typed(edges, table, relation, progress), raises=False)
+        known = look_at(relations.read_typed(file_or_url(edges), table, relation, progress), raises=False)
         common.print_json(known.to_dict()) if as_json else typer.echo(str(known))
         return
     if split is None:
         raise InputError("audit needs a folder of split files, or --relation to look at relations")
-    graph = common.read_graph(edges, table, progress)
+    graph = common.read_graph(file_or_url(edges), table, progress)
     folder = read_split_folder(split, graph, prefixes=table.prefixes, encoding=table.encoding)
     for note in folder.notes:
         progress.note(common.aligned(note))

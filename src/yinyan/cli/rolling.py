@@ -10,6 +10,7 @@ import typer
 
 from yinyan.cli import common
 from yinyan.cli.flags import Run
+from yinyan.connect.urls import DatabaseUrl
 from yinyan.errors import InputError
 from yinyan.graph.table_options import TableOptions
 from yinyan.progress import show_progress
@@ -18,7 +19,7 @@ __all__ = ["evaluate_windows", "period_of"]
 
 
 def evaluate_windows(
-    edges: Path,
+    edges: Path | DatabaseUrl,
     period: str,
     windows: int,
     peers: str | None,

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from yinyan.graph.graph import Graph
     from yinyan.graph.typed_graph import TypedGraph
 
-__all__ = ["from_arrays", "from_networkx", "from_pyg", "from_scipy", "from_table", "from_tables", "from_triples"]
+__all__ = [
+    *("from_arrays", "from_igraph", "from_networkx", "from_pyg", "from_scipy"),
+    *("from_table", "from_tables", "from_triples"),
+]
 
 
 def from_table(
@@ -23,7 +26,9 @@ def from_table(
     weight: str | int | Literal[False] | None = None,
     time: str | int | Literal[False] | None = None,
     edge_features: Sequence[str | int] | None = None,
+    query: str | None = None,
     nodes: Any = None,
+    nodes_query: str | None = None,
     node_id: str | int | None = None,
     feature_columns: Sequence[str | int] | None = None,
     label: str | int | Literal[False] | None = None,
@@ -40,15 +45,16 @@ def from_table(
 ) -> Graph:
     """Build a graph from a table of edges, and from a table of nodes if there is one.
 
-    A table is a path (CSV, TSV, Parquet, JSON lines, Excel), a data frame, an Arrow table or a dict of columns. A
-    column is given by name or position; one that is not given is guessed. Repeated edges are merged: weights are
-    added, the earliest time is kept. Self loops, edges of weight zero and rows that lack an end are dropped.
-    `notes` counts all of these.
+    A table is a path (CSV, TSV, Parquet, JSON lines, Excel, Arrow), a data frame, anything with an Arrow stream, a
+    dict of columns, or a table of a database (`DatabaseTable`). A column is given by name or position; one that is not
+    given is guessed. Repeated edges are merged: weights are added, the earliest time is kept. Self loops, edges of
+    weight zero and rows that lack an end are dropped. `notes` counts all of these.
 
     Parameters
     ----------
     edges
-        The table of edges.
+        The table of edges. Or a database, with `query`: a URL such as `sqlite:///edges.db`, a DB-API connection, an
+        engine or connection of SQLAlchemy, or a driver of Neo4j.
     source, target
         Columns of source and target ids.
     weight, time
@@ -56,8 +62,12 @@ def from_table(
     edge_features
         Columns of the edge table, numbers or categories, from which a fit learns how much each edge weighs in
         messages. None unless given. Those of merged edges are averaged.
+    query
+        A SELECT, or the name of a table, or Cypher: the edges in the database.
     nodes
         The table of nodes: ids and feature columns.
+    nodes_query
+        A SELECT, or the name of a table: the nodes in the same database, in place of `nodes`.
     node_id
         Column of ids in the node table.
     feature_columns
@@ -115,7 +125,9 @@ def from_table(
         weight=weight,
         time=time,
         edge_features=edge_features,
+        query=query,
         nodes=nodes,
+        nodes_query=nodes_query,
         node_id=node_id,
         feature_columns=feature_columns,
         label=label,
@@ -374,6 +386,51 @@ def from_networkx(
     from yinyan.graph.from_objects import graph_from_networkx
 
     return graph_from_networkx(graph, weight=weight, time=time, features=features, label=label)
+
+
+def from_igraph(
+    cls: type[Graph],
+    graph: Any,
+    *,
+    weight: str | None = "weight",
+    time: str | None = None,
+    features: Any = None,
+    label: str | Literal[False] | None = None,
+) -> Graph:
+    """Build a graph from one of igraph.
+
+    Parameters
+    ----------
+    graph
+        The graph of igraph; directed if it is.
+    weight, time
+        Edge attributes of weights and times; None reads none.
+    features
+        A matrix, or the name of a vertex attribute.
+    label
+        Vertex attribute that people call nodes by; guessed unless given, False for none.
+
+    Returns
+    -------
+    Graph
+        The graph, with the vertex attribute `name` as ids where there is one, else 0, 1, ...; other vertex attributes
+        that are text, numbers, truth values or dates are its `attributes`.
+
+    Raises
+    ------
+    InputError
+        If names occur twice, or an attribute is missing.
+
+    Examples
+    --------
+    >>> import igraph
+    >>> from yinyan import Graph
+    >>> Graph.from_igraph(igraph.Graph.Ring(4))
+    Graph(undirected, nodes=4, edges=4, features=None)
+    """
+    from yinyan.graph.from_objects import graph_from_igraph
+
+    return graph_from_igraph(graph, weight=weight, time=time, features=features, label=label)
 
 
 @by_keyword("ids", "features", "directed")

@@ -36,7 +36,9 @@ def as_graph(source: Any, tell: Callable[[str], None] = lambda text: None) -> Gr
             f"graph.of_relation({next(iter(source.relations))!r})"
         )
     kind = f"{type(source).__module__.partition('.')[0]} {type(source).__name__}".removeprefix("builtins ")
-    if hasattr(source, "nodes") and hasattr(source, "is_directed"):
+    if hasattr(source, "vs") and hasattr(source, "get_edgelist"):
+        made, how = Graph.from_igraph(source), "from_igraph"
+    elif hasattr(source, "nodes") and hasattr(source, "is_directed"):
         made, how = Graph.from_networkx(source), "from_networkx"
     elif is_frame(source) or isinstance(source, (str, os.PathLike)):
         made, how = Graph.from_table(source), "from_table"

@@ -1,4 +1,4 @@
-"""Graphs from objects in memory: arrays, networkx, scipy and PyTorch Geometric."""
+"""Graphs from objects in memory: arrays, networkx, igraph, scipy and PyTorch Geometric."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from yinyan.graph.labels import guess_label
 from yinyan.graph.tables import open_table
 from yinyan.text import counted
 
-__all__ = ["graph_from_arrays", "graph_from_networkx", "graph_from_pyg", "graph_from_scipy"]
+__all__ = ["graph_from_arrays", "graph_from_igraph", "graph_from_networkx", "graph_from_pyg", "graph_from_scipy"]
 
 
 def graph_from_arrays(
@@ -88,6 +88,38 @@ def graph_from_networkx(
     if beside is not None and label is not False:
         beside = Attributes(beside.table, label or guess_label({name: beside.table[name] for name in beside.names}))
     return _build(rows, ids, features, weights, times, directed=graph.is_directed(), notes=notes, attributes=beside)
+
+
+def graph_from_igraph(
+    graph: Any, *, weight: str | None, time: str | None, features: Any, label: str | Literal[False] | None = None
+) -> Graph:
+    """Build a graph from one of igraph; see `Graph.from_igraph`."""
+    if not hasattr(graph, "vs") or not hasattr(graph, "get_edgelist"):
+        raise InputError(f"expected an igraph graph (got {type(graph).__name__}): see Graph.from_arrays")
+    names = graph.vs["name"] if "name" in graph.vs.attributes() else None
+    known = set(graph.es.attributes())
+    if time is not None and time not in known:
+        raise InputError(f"edges have no attribute {time!r}: every edge needs a time, or none")
+    columns = {name: graph.vs[name] for name in graph.vs.attributes() if name != "name"}
+    if isinstance(features, str):
+        if features not in columns:
+            raise InputError(f"vertices have no attribute {features!r}: features need one for every vertex")
+        features = np.stack([np.atleast_1d(as_numpy(value)) for value in columns[features]])
+    rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+    beside = attributes_of_rows(rows) if rows else None
+    if label is not None and label is not False and (beside is None or label not in beside.names):
+        raise InputError(f"no vertex has the attribute {label!r}: 'label' needs the name of one that holds text")
+    if beside is not None and label is not False:
+        beside = Attributes(beside.table, label or guess_label({name: beside.table[name] for name in beside.names}))
+    return _build(
+        np.array(graph.get_edgelist(), dtype=np.int64).reshape(-1, 2),
+        Ids.integers(graph.vcount()) if names is None else Ids.from_values(names),
+        features,
+        graph.es[weight] if weight in known else None,
+        None if time is None else graph.es[time],
+        directed=graph.is_directed(),
+        attributes=beside,
+    )
 
 
 def graph_from_scipy(matrix: Any, *, ids: Any, features: Any, directed: bool | None) -> Graph:

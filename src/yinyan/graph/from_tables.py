@@ -56,13 +56,14 @@ class EdgeRows(NamedTuple):
 
 def graph_from_table(edges: Any, options: TableOptions) -> Graph:
     """Build a graph from a table of edges and perhaps one of nodes; see `Graph.from_table`."""
+    edges, nodes = options.sources(edges)
     opened = open_with(edges, options, "the edge table")
     roles = choose_roles(opened, options)
     read = read_edges(opened, roles, options)
     num_first = _first_side(read.ids, read.source, read.target) if options.bipartite else None
     table = NodeTable(read.ids)
-    if options.nodes is not None:
-        described = open_with(options.nodes, options, "the node table")
+    if nodes is not None:
+        described = open_with(nodes, options, "the node table")
         table = read_nodes(described, read.ids, options, edges_label=opened.label)
     merged = merge_edges(
         *(read.source, read.target, len(table.ids)),

@@ -82,6 +82,7 @@ class Graph:
     from_triples = classmethod(constructors.from_triples)
     from_arrays = classmethod(constructors.from_arrays)
     from_networkx = classmethod(constructors.from_networkx)
+    from_igraph = classmethod(constructors.from_igraph)
     from_scipy = classmethod(constructors.from_scipy)
     from_pyg = classmethod(constructors.from_pyg)
 
@@ -443,6 +444,70 @@ class Graph:
         from yinyan.graph.to_objects import graph_to_networkx
 
         return graph_to_networkx(self)
+
+    def to_igraph(self) -> Any:
+        """Return the same graph as a graph of igraph, without features.
+
+        Returns
+        -------
+        igraph.Graph
+            The vertex attribute `name` holds the ids, `type` the sides; further attributes are those of the nodes.
+            Edges have `weight` and `time` if the graph has them.
+
+        Raises
+        ------
+        MissingExtraError
+            If igraph is not installed.
+
+        Examples
+        --------
+        >>> graph.to_igraph().ecount() == graph.num_edges
+        True
+        """
+        from yinyan.graph.to_objects import graph_to_igraph
+
+        return graph_to_igraph(self)
+
+    def to_arrays(self) -> dict[str, Any]:
+        """Return NumPy arrays as graph libraries take them, such as PyTorch Geometric and DGL.
+
+        Returns
+        -------
+        dict
+            `edge_index`, (2, m) row numbers, with undirected edges in both directions; `num_nodes`; `id`, a list. If
+            the graph has them also `x` (features), `edge_weight`, `time` and `side`.
+
+        Examples
+        --------
+        >>> source, target = graph.to_arrays()["edge_index"]
+        >>> len(source) == 2 * graph.num_edges
+        True
+        """
+        from yinyan.graph.to_objects import graph_to_arrays
+
+        return graph_to_arrays(self)
+
+    def to_pyg(self) -> Any:
+        """Return the graph as a PyTorch Geometric `Data`.
+
+        Returns
+        -------
+        torch_geometric.data.Data
+            With what `to_arrays` lists, as tensors.
+
+        Raises
+        ------
+        MissingExtraError
+            If PyTorch Geometric is not installed.
+
+        Examples
+        --------
+        >>> graph.to_pyg().num_nodes == graph.num_nodes
+        True
+        """
+        from yinyan.graph.to_objects import graph_to_pyg
+
+        return graph_to_pyg(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the edges as a data frame.

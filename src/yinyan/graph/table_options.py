@@ -44,7 +44,9 @@ class TableOptions:
     edge_features: Sequence[str | int] | None = _option(
         None, "column of the edge table to weigh messages by, repeatable", flag="edge-feature"
     )
+    query: str | None = _option(None, "SELECT or table of the edges, in the database that a URL names")
     nodes: Any = _option(None, "table of nodes: ids and feature columns (default: none)")  # noqa: RUF009
+    nodes_query: str | None = _option(None, "SELECT or table of the nodes, in the same database")
     node_id: str | int | None = _option(None, "column of ids in the node table (default: guessed)")
     feature_columns: Sequence[str | int] | None = _option(
         None, "feature column of the node table, repeatable (default: all)", flag="feature"
@@ -82,7 +84,9 @@ class TableOptions:
         if self.prefixes is not None and (len(self.prefixes) != 2 or self.prefixes[0] == self.prefixes[1]):
             raise InputError(f"'prefixes' (--prefixes) needs two different texts (got {self.prefixes!r})")
         chosen = (self.node_id, self.feature_columns, self.label or None, self.attributes or None)
-        if self.nodes is None and any(choice is not None for choice in chosen):
+        if self.nodes is not None and self.nodes_query is not None:
+            raise InputError("'nodes' and 'nodes_query' (--nodes, --nodes-query) exclude each other: leave one out")
+        if not self.has_nodes and any(choice is not None for choice in chosen):
             raise InputError(
                 "node_id, feature_columns, label and attributes (--node-id, --feature, --label, --attribute) choose "
                 "columns of a node table: pass nodes= (--nodes) as well"
@@ -97,6 +101,25 @@ class TableOptions:
         ):
             if value not in allowed:
                 raise InputError(f"{name!r} ({flag}) needs to be {_either(allowed)} (got {value!r})")
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether there is a table of nodes."""
+        return self.nodes is not None or self.nodes_query is not None
+
+    def sources(self, edges: Any) -> tuple[Any, Any]:
+        """The tables of edges and nodes: those of a database by their queries, others as they are."""
+        if self.query is None and self.nodes_query is None:
+            return edges, self.nodes
+        from yinyan.connect.tables import DatabaseTable, is_database  # help imports no pyarrow
+
+        if not is_database(edges):
+            raise InputError(
+                "'query' and 'nodes_query' (--query, --nodes-query) are for databases: give a URL such as "
+                "sqlite:///edges.db, a DB-API connection or an engine of SQLAlchemy in place of the table of edges"
+            )
+        nodes = self.nodes if self.nodes_query is None else DatabaseTable(edges, self.nodes_query)
+        return edges if self.query is None else DatabaseTable(edges, self.query), nodes
 
 
 def _either(values: Sequence[str]) -> str:

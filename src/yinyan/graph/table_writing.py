@@ -20,7 +20,7 @@ __all__ = ["check_rows_file", "rows_writer", "write_rows"]
 
 Write: TypeAlias = Callable[[pa.Table], None]
 
-_SUFFIXES = (".parquet", ".csv", ".jsonl", ".ndjson", ".xlsx")
+_SUFFIXES = (".parquet", ".csv", ".jsonl", ".ndjson", ".arrow", ".feather", ".xlsx")
 
 
 def check_rows_file(path: Path | None) -> None:
@@ -55,6 +55,6 @@ def rows_writer(path: Path, schema: pa.Schema) -> Iterator[Write]:
             with temporary.open("w", encoding="utf-8", newline="\n") as lines:
                 yield lambda table: lines.writelines(json_rows(table))
         else:
-            kind = pq.ParquetWriter if path.suffix == ".parquet" else pa_csv.CSVWriter
-            with temporary.open("wb") as file, kind(file, schema) as writer:
+            kinds = {".parquet": pq.ParquetWriter, ".csv": pa_csv.CSVWriter}
+            with temporary.open("wb") as file, kinds.get(path.suffix, pa.ipc.new_file)(file, schema) as writer:
                 yield writer.write_table

@@ -1,4 +1,4 @@
-"""Tables in (CSV, TSV, Parquet, JSON lines, Excel, data frames) and Parquet out."""
+"""Tables in (CSV, TSV, Parquet, JSON lines, Excel, Arrow, data frames, databases) and Parquet out."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from yinyan.connect.tables import DatabaseTable, is_database, refuse_no_query
 from yinyan.errors import InputError
 from yinyan.files import atomic_path
 from yinyan.graph.column_types import NA_VALUES
@@ -89,7 +90,11 @@ def open_table(
     label: str = "the table",
     na_values: Sequence[str] = NA_VALUES,
 ) -> TableSource:
-    """Find out what a path, data frame, arrow table or dict of columns holds."""
+    """Find out what a path, data frame, arrow table, dict of columns or table of a database holds."""
+    if isinstance(source, DatabaseTable):
+        return _opened(source.read(), source.label)
+    if is_database(source):
+        raise refuse_no_query(source)
     if not isinstance(source, (str, os.PathLike)):
         table = _from_frame(source, label)
         return TableSource(label, _without_index(table.column_names), table)
@@ -99,6 +104,9 @@ def open_table(
     if magic.startswith(b"PAR1"):
         with _refuse_damaged(path):
             return TableSource(path.name, _without_index(pq.read_schema(path).names), path)
+    if magic.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        with _refuse_damaged(path, "Arrow"):
+            return _opened(_read_arrow(path, is_stream=magic.startswith(b"\xff")), path.name)
     if magic.startswith(b"PK\x03\x04"):
         if not is_excel(path):
             raise InputError(f"{path.name} is a zip archive or a damaged spreadsheet: unpack it, or export it as CSV")
@@ -128,7 +136,7 @@ def write_parquet(table: pa.Table, path: str | os.PathLike[str]) -> None:
 
 def _existing_file(path: Path) -> Path:
     if path.is_dir():
-        raise InputError(f"{path} is a directory: expected a CSV, TSV, Parquet, JSON lines or Excel file")
+        raise InputError(f"{path} is a directory: expected a CSV, TSV, Parquet, JSON lines, Excel or Arrow file")
     if not path.exists():
         try:
             names = [entry.name for entry in path.parent.iterdir() if entry.is_file()]
@@ -145,12 +153,18 @@ def _existing_file(path: Path) -> Path:
     return path
 
 
+def _read_arrow(path: Path, *, is_stream: bool) -> pa.Table:
+    """An Arrow file, whose columns stay on the disk until they are used, or a stream that was kept in a file."""
+    with pa.memory_map(str(path)) as source:
+        return (pa.ipc.open_stream if is_stream else pa.ipc.open_file)(source).read_all()
+
+
 @contextmanager
-def _refuse_damaged(path: Path) -> Iterator[None]:
+def _refuse_damaged(path: Path, kind: str = "Parquet") -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path.name} is a damaged Parquet file ({error}): is the download complete?") from None
+        raise InputError(f"{path.name} is a damaged {kind} file ({error}): is the download complete?") from None
 
 
 def _from_frame(source: Any, label: str) -> pa.Table:
