@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 import yinyan.distributed.fit as fitting
+from yinyan import LinkPredictor, read_prepared
 from yinyan.cli.commands import app
 from yinyan.distributed.finish import whole_model
 from yinyan.distributed.fit import Job, facts_of, fit_prepared
@@ -27,8 +28,9 @@ from yinyan.distributed.prepared import ROLES, read_manifest, read_part
 from yinyan.distributed.shard import Nodes, sharded_messages
 from yinyan.distributed.whole import whole_graph
 from yinyan.errors import YinYanError
+from yinyan.metrics import hits_at_rate, roc_auc
 from yinyan.model.encoder import EncoderInput
-from yinyan.model.fitted import embed_graph, our_encoder
+from yinyan.model.fitted import Fitted, embed_graph, our_encoder
 from yinyan.model.tensors import feature_tensor, message_graph
 from yinyan.settings import Settings
 from yinyan.training.hooks import Hooks
@@ -86,8 +88,20 @@ def _fit(job: dict[str, Any], rank: int) -> None:
             scores=[record.score for record in fitted.history if record.score is not None],
             embeddings=fitted.embeddings.numpy(),
             metrics=list(fitted.metrics.values()),
+            tested=_tested(fitted, folder),
         )
     group.leave()
+
+
+def _tested(fitted: Fitted, folder: Path) -> list[float]:
+    """The figures of the test edges, where there are any."""
+    _, split = read_prepared(folder)
+    if not len(split.test_targets):
+        return []
+    model = LinkPredictor()
+    model.fitted_ = fitted
+    scores = [model.score_rows(pairs) for pairs in (split.test_targets, split.test_negatives)]
+    return [roc_auc(*scores), hits_at_rate(*scores, 0.1)]
 
 
 def _folder_of(job: dict[str, Any]) -> Path | None:

@@ -81,6 +81,7 @@ def write_graph(graph: Graph, folder: Path) -> dict[str, Path]:
     pq.write_table(pa.table(columns), folder / "edges.parquet")
     if graph.features is None:
         return {"edges": folder / "edges.parquet"}
-    vectors = pa.FixedSizeListArray.from_arrays(pa.array(graph.features.ravel()), graph.features.shape[1])
+    matrix = graph.features.to_dense() if isinstance(graph.features, SparseFeatures) else graph.features
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel()), matrix.shape[1])
     pq.write_table(pa.table({"id": np.arange(graph.num_nodes), "x": vectors}), folder / "nodes.parquet")
     return {"edges": folder / "edges.parquet", "nodes": folder / "nodes.parquet"}

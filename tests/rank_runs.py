@@ -9,6 +9,7 @@ from typing import Any
 from contracts import tiny
 from preparing_tables import write_graph
 from yinyan import Graph, prepare
+from yinyan.preparing.plan import Protocol
 
 TESTS = Path(__file__).parent
 FEW = {"epochs": 3, "batch_size": 60, "evaluate_every": 1, "patience": 0}
@@ -27,13 +28,17 @@ OVERRIDES: dict[str, dict[str, dict[str, Any]]] = {
         "decoder": {"kind": "dot"},
         "training": {**FEW, "loss": "infonce", "loss_sampler": "shared", "loss_negatives": 8, "moments": "rows"},
     },
+    "cora": {
+        "encoder": {"inputs": "features", "hidden_size": 16},
+        "training": {**FEW, "batch_size": 1000, "loss": "infonce", "loss_negatives": 4},
+    },
 }
 
 
-def prepared(graph: Graph, folder: Path) -> Path:
+def prepared(graph: Graph, folder: Path, protocol: Protocol = "holdout") -> Path:
     sides = {"directed": graph.directed, "bipartite": graph.sides is not None}
     tables = write_graph(graph, folder.with_name(f"{folder.name} tables"))
-    return prepare(**tables, out=folder, parts=4, partition="hash", **sides).folder
+    return prepare(**tables, out=folder, parts=4, partition="hash", protocol=protocol, **sides).folder
 
 
 def overrides(case: str) -> dict[str, dict[str, Any]]:

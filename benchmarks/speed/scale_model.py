@@ -101,7 +101,7 @@ def constants() -> Constants:
         cut=share,
         cut_parts=parts,
         uneven=largest["boundary_rows"] / expected,
-        prepare_seconds=largest["seconds"] * prepared["machine"]["threads"] / largest["rows"],
+        prepare_seconds=largest["cpu_seconds"] / largest["rows"],
         prepare_gib=largest["peak_gib"],
         exact_seconds=bulk["one_process_s"] * bulk["threads"] / (bulk["sources"] * bulk["nodes"]),
         index_ms=index["mips_ms"] * found["threads"],

@@ -1327,7 +1327,7 @@ class LinkPredictor:
     def _saved(
         self, path: str | Path, max_shard_bytes: int | None, written: Mapping[str, Sequence[WrittenRows]] | None = None
     ) -> None:
-        """As `save`, of a model with arrays whose rows are in files already."""
+        """As `save`, without a warning, of a model with arrays whose rows are in files already."""
         from yinyan.store import save_model
 
         params = {name: value for name, value in self.get_params(deep=False).items() if name != "threads"}

@@ -19,11 +19,12 @@ import torch
 from contracts import planted_graph
 from rank_runs import FEW, OVERRIDES, TESTS, command, environment, overrides, prepared
 from yinyan import Graph, LinkPredictor, read_prepared
+from yinyan.datasets import bundled_cora
 from yinyan.model.fitted import embed_graph
 from yinyan.model.tensors import feature_tensor, message_graph
 
 SIZES = (1, 2, 4)
-IN_PARTS = ("features", "bipartite")
+IN_PARTS = ("features", "bipartite", "cora")  # dense, without, and sparse
 
 
 def bipartite_graph() -> Graph:
@@ -35,6 +36,8 @@ def bipartite_graph() -> Graph:
 def graph_of(case: str) -> Graph:
     if case == "bipartite":
         return bipartite_graph()
+    if case == "cora":
+        return bundled_cora()
     if case == "features":
         features = np.random.default_rng(0).normal(size=(80, 6)).astype(np.float32)
         weights = np.random.default_rng(1).uniform(0.5, 2.0, size=planted_graph(4, 20).num_edges)
@@ -48,7 +51,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     jobs: list[dict[str, Any]] = []
     for case in OVERRIDES:
-        folder = prepared(graph_of(case), place / case)
+        folder = prepared(graph_of(case), place / case, "clean" if case == "cora" else "holdout")
         job = {"folder": str(folder), "overrides": overrides(case)}
         jobs += [{**job, "kind": "fit", "size": size, "out": f"{place}/{case} {size}"} for size in SIZES]
         jobs.append({**job, "kind": "forward", "size": 2, "out": f"{place}/{case} forward"})
@@ -108,6 +111,14 @@ def test_the_number_of_processes_changes_only_the_order_of_sums(runs: Path, case
     np.testing.assert_allclose(several["scores"], one["scores"], atol=0.02)  # ranks of nearly equal scores may swap
     np.testing.assert_allclose(several["embeddings"], one["embeddings"], atol=2e-3)
     np.testing.assert_allclose(several["metrics"], one["metrics"], atol=0.02)
+
+
+@pytest.mark.parametrize("size", SIZES[1:])
+def test_figures_of_test_edges_do_not_depend_on_the_number_of_processes(runs: Path, size: int) -> None:
+    """On Cora, whose test edges no process has trained on."""
+    one, several = (np.load(runs / f"cora {count}.npz")["tested"] for count in (1, size))
+    assert one[0] > 0.7  # three epochs are enough to rank test edges above others
+    np.testing.assert_allclose(several, one, atol=0.01)
 
 
 @pytest.mark.parametrize("case", OVERRIDES)
@@ -172,6 +183,7 @@ def test_a_model_in_parts_is_that_in_one_piece_bit_for_bit(runs: Path, case: str
     assert {"embeddings", "edges", "message_edges"} < parts.keys()
     assert any(name.endswith("base.table") for name in parts)
     assert ("features" in parts, "weights" in parts) == (case == "features",) * 2
+    assert ("feature_indptr" in parts) == (case == "cora")
     if case == "features":
         starts = json.loads((runs / case / "manifest.json").read_text())["starts"]
         assert starts[2] in [first for first, _ in parts["embeddings"]]  # where the rows of the second process begin
