@@ -52,7 +52,7 @@ def _alone(asked: dict[str, Any]) -> dict[str, Any]:
     model = build_model(settings, graph, 0)
     data = training_data(graph, split, torch.device("cpu"))
     course = whole_course(model, data, settings.training, Streams(0, torch.device("cpu")))
-    return {"seconds": _timed(model, course, settings, asked["steps"])}
+    return _timed(model, course, settings, asked["steps"])
 
 
 def _as_rank(asked: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _as_rank(asked: dict[str, Any]) -> dict[str, Any]:
     course = SharedCourse(model, nodes, part, settings.training, 0)
     del part
     start_sharded(model, settings, course.messages, 0)
-    seconds = _timed(model, course, settings, asked["steps"])
+    timed = _timed(model, course, settings, asked["steps"])
     halo = course.messages.exchange
     rows = torch.zeros(halo.num_own, settings.encoder.hidden_size)
     sent = group.bytes_sent
@@ -73,19 +73,21 @@ def _as_rank(asked: dict[str, Any]) -> dict[str, Any]:
     facts = torch.tensor([group.bytes_sent - sent, len(halo.rows)], dtype=torch.long)
     bytes_of_layer, boundary = group.summed(facts).tolist()
     group.leave()
-    return {"seconds": seconds, "bytes_of_layer": bytes_of_layer, "boundary_rows": boundary, "size": rows.shape[1]}
+    return {**timed, "bytes_of_layer": bytes_of_layer, "boundary_rows": boundary, "size": rows.shape[1]}
 
 
-def _timed(model: Any, course: Any, settings: Settings, steps: int) -> float:
-    """The median seconds of steps after the first."""
-    state, optimizer, spent = TrainingState(), build_optimizer(model, settings.training), []
+def _timed(model: Any, course: Any, settings: Settings, steps: int) -> dict[str, float]:
+    """The median seconds of steps after the first, and of the processor's seconds in them."""
+    state, optimizer = TrainingState(), build_optimizer(model, settings.training)
+    spent: list[tuple[float, float]] = []
     course.begin(state)
     for step in range(steps):
         state.position = step % (course.length // course.stride) * course.stride
-        began = time.perf_counter()
+        began = time.perf_counter(), time.process_time()
         one_step(course, state, settings.training, optimizer, 1e-3)
-        spent.append(time.perf_counter() - began)
-    return statistics.median(spent[1:] or spent)
+        spent.append((time.perf_counter() - began[0], time.process_time() - began[1]))
+    seconds, of_processor = (statistics.median(kind) for kind in zip(*(spent[1:] or spent), strict=True))
+    return {"seconds": seconds, "cpu_seconds": of_processor}
 
 
 if __name__ == "__main__":

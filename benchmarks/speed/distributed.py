@@ -9,6 +9,7 @@ step_ratio    The time of a training step by two processes of one thread each, o
     threads: medians of the steps of a round, and of the rounds, which take turns, the least. A step is the forward and
     backward pass of all layers, the loss and the update. The two train on batches of the same expected size.
 step_ratio_of_one_rank    The same for one process of two threads that trains through the code of several.
+cpu_ratio    The processor's seconds of a step of both processes together over those of one process with two threads.
 memory_ratio    The peak memory of the largest of four processes over that of one process that trains through the same
     code. Both include the program itself, whose memory before the data were read is `resident_before`.
 own_memory_ratio    The same without the memory of the program.
@@ -103,6 +104,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         edges = table_of(synthetic(options.nodes, options.links, 0).numpy(), place / "edges.parquet")
         halves = prepare(edges, place / "two", parts=2).folder
         quarters = prepare(edges, place / "four", parts=4).folder
+        cpu: list[float] = []
         seconds: dict[str, list[float]] = {"one process": [], "two processes": [], "one rank": []}
         for _ in range(options.rounds):
             alone = run_processes(halves, 1, threads=2, steps=steps, alone=True)[0]
@@ -110,9 +112,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             one = run_processes(halves, 1, threads=2, steps=steps)[0]
             for name, spent in zip(seconds, (alone, max(two, key=lambda f: f["seconds"]), one), strict=True):
                 seconds[name].append(spent["seconds"])
-            print(f"seconds of a step so far: {seconds}", file=sys.stderr)
+            cpu.append(sum(f["cpu_seconds"] for f in two) / alone["cpu_seconds"])
+            print(f"seconds of a step so far: {seconds}, CPU seconds over those of one process: {cpu}", file=sys.stderr)
         least = {name: min(spent) for name, spent in seconds.items()}
         four = run_processes(quarters, 4, threads=1, steps=2)
+        print("timed; what follows counts rows and needs no quiet machine", file=sys.stderr, flush=True)
         boundary = {}
         for number, (name, pairs) in enumerate(boundary_graphs(options)):
             (place / f"boundary {number}").mkdir()
@@ -125,6 +129,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "step_seconds": seconds,
         "step_ratio": least["two processes"] / least["one process"],
         "step_ratio_of_one_rank": least["one rank"] / least["one process"],
+        "cpu_ratio": min(cpu),
         "peak_bytes": {"one process": one["peak"], "largest of four": largest["peak"]},
         "resident_before": one["resident_before"],
         "memory_ratio": largest["peak"] / one["peak"],
@@ -138,7 +143,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(found: dict[str, Any]) -> None:
-    names = ("step_ratio", "step_ratio_of_one_rank", "memory_ratio", "own_memory_ratio", "bytes_ratio")
+    names = ("step_ratio", "step_ratio_of_one_rank", "cpu_ratio", "memory_ratio", "own_memory_ratio", "bytes_ratio")
     common.print_table(["figure", "value"], [[name, found[name]] for name in names])
     print()
     columns = list(next(iter(found["boundary"].values())))

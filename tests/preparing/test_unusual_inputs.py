@@ -51,6 +51,14 @@ def test_wrong_options_are_refused_by_name(tmp_path: Path, edges: Path, case: st
     assert not (tmp_path / "out/manifest.json").exists()
 
 
+def test_a_url_is_no_place_to_write_to(edges: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It made a folder of the name 's3:'."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"is a URL: a prepared folder is written to a file system"):
+        prepare(edges, "s3://bucket/prepared", parts=2)
+    assert [path.name for path in tmp_path.iterdir()] == ["edges.csv"]
+
+
 FILES: dict[str, tuple[str, str]] = {
     "another form": ("from,to\nx,y\n", r"b.csv has no column 'source', which the first file has"),
     "short row": ("source,target\nx,y\nx\n", r"b.csv, line 3: expected 2 columns, found 1"),

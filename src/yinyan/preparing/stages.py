@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -367,6 +368,7 @@ def prepare_tables(
     say = tell or (lambda text: None)
     chosen = check_engine(engine)
     check_partition(partition)
+    _refuse_url(out)
     out = out.expanduser().absolute()
     make_folder(out, out)
     with exclusive(out / ".lock", f"the folder '{out}'"):
@@ -389,6 +391,16 @@ def prepare_tables(
         write_manifest(plan, facts, encoder)
         shutil.rmtree(plan.work, ignore_errors=True)
     return _prepared(out)
+
+
+def _refuse_url(out: Path) -> None:
+    """Stages write to a folder, in place and more than once, which object stores do not do."""
+    found = re.match(r"[a-z][a-z0-9+.-]+:/", str(out))
+    if found is not None:
+        raise InputError(
+            f"'{out}' is a URL: a prepared folder is written to a file system (give a folder, a mounted one if several "
+            "machines are to read it, and copy it to the store when it is finished)"
+        )
 
 
 def total(summaries: Sequence[Summary], name: str) -> int:
