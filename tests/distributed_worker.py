@@ -127,7 +127,7 @@ def _forward(job: dict[str, Any], rank: int) -> None:
     part = read_part(manifest, manifest.parts_of(group.rank, group.size))
     nodes = Nodes(group, manifest, part.left)
     model = sharded_model(settings, facts_of(manifest, 1), nodes, 3)
-    messages = sharded_messages(nodes, part, (ROLES["train"], ROLES["valid"]))
+    messages = sharded_messages(nodes, part, tuple(ROLES.values()))
     features = None if part.features is None else torch.from_numpy(part.features)
     with torch.no_grad():
         own, energies = model.encoder.watched(EncoderInput(features, messages))

@@ -4,6 +4,7 @@ python benchmarks/speed/preparing.py                             # one and ten m
 python benchmarks/speed/preparing.py --edges 1000000 10000000 100000000 --json
 python benchmarks/speed/preparing.py --edges 1000000 --engine ray
 
+The ids of each chunk of rows are made distinct; `chunk_ids` counts them over all chunks, before they become nodes.
 CPU seconds are of all threads of the process that prepares; they depend less on other load than seconds.
 """
 
@@ -58,10 +59,13 @@ def prepare(edges: str, out: str, parts: str, partition: str, engine: str) -> di
 
         torch.set_num_threads(1)
     stages: dict[str, float] = {}
+    chunk_ids = 0
     begun, last = time.perf_counter(), time.process_time()
 
     def tell(text: str) -> None:
-        nonlocal last
+        nonlocal last, chunk_ids
+        if text.startswith("number:"):
+            chunk_ids = int(text.split()[1].replace(",", ""))
         now = time.process_time()
         stages[text.partition(":")[0]], last = now - last, now
         print(text, file=sys.stderr, flush=True)
@@ -73,6 +77,7 @@ def prepare(edges: str, out: str, parts: str, partition: str, engine: str) -> di
     return {
         "nodes": found.nodes,
         "edges": found.edges,
+        "chunk_ids": chunk_ids,
         "seconds": seconds,
         "cpu_seconds": time.process_time(),
         "peak_gib": peak,

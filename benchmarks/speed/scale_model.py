@@ -101,7 +101,7 @@ def constants() -> Constants:
         cut=share,
         cut_parts=parts,
         uneven=largest["boundary_rows"] / expected,
-        prepare_seconds=largest["cpu_seconds"] / largest["rows"],
+        prepare_seconds=largest["seconds"] * prepared["machine"]["threads"] / largest["rows"],
         prepare_gib=largest["peak_gib"],
         exact_seconds=bulk["one_process_s"] * bulk["threads"] / (bulk["sources"] * bulk["nodes"]),
         index_ms=index["mips_ms"] * found["threads"],
@@ -223,8 +223,10 @@ def ways(_: Constants) -> str:
     """What each way has cost in the kept runs, on two cores."""
     train, embed, found = kept("train.json"), kept("embed.json"), kept("retrieval.json")["sizes"][-1]
     prepared, bulk, soak = kept("preparing.json")["runs"][-1], kept("bulk.json"), kept("soak.json")
-    mixed = soak["load"]["features"]
+    mixed, ranks = soak["load"]["features"], kept("distributed.json")
     size, other = train["sizes"], embed["sizes"]
+    steps = {name: min(spent) for name, spent in ranks["step_seconds"].items()}
+    peaks = {name: count / GIB for name, count in ranks["peak_bytes"].items()}
     rows = [
         [
             "one process",
@@ -237,6 +239,18 @@ def ways(_: Constants) -> str:
             f"embedding {other['nodes']:,} nodes, {other['links']:,} edges",
             f"{embed['seconds']:.0f} s, {embed['peak_gigabytes']:.1f} GiB",
             "embed.json",
+        ],
+        [
+            "torchrun, two ranks",
+            f"a training step, {ranks['nodes']:,} nodes, {ranks['links']:,} edges",
+            f"{steps['two processes']:.2f} s, one process of two threads {steps['one process']:.2f} s",
+            "distributed.json",
+        ],
+        [
+            "torchrun, four ranks",
+            "the same graph, memory of the largest rank",
+            f"{peaks['largest of four']:.1f} GiB, one rank {peaks['one process']:.1f} GiB",
+            "distributed.json",
         ],
         [
             "an index",
