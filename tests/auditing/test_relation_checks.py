@@ -130,14 +130,14 @@ class TestSplits:
 
     def test_faults_of_one_relation_name_it(self) -> None:
         split = typed_split(shop(), seed=0)
-        assert "links and negatives of 3 predicted relations" in str(audit(split))
+        assert "links and negatives of 3 relations" in str(audit(split))
 
     def test_evaluate_refuses_and_names_the_cure(self) -> None:
         with pytest.raises(LeakError, match=r"leave the other one out"):
             yinyan.evaluate(market(more=bought_by()), predict="buys", peers=[], model=LinkPredictor(**QUICK))
 
     def test_a_graph_beside_relations(self) -> None:
-        with pytest.raises(InputError, match="'graph' is for Parts"):
+        with pytest.raises(InputError, match="'graph' is for parts by relation"):
             audit(shop(), graph=shop().of_relation("buys"))
 
 

@@ -81,7 +81,28 @@ def test_audit_finds_a_relation_that_is_written_twice(table: Path, tmp_path: Pat
     assert "warning contained-relation: edges of relation 'knows' that are reversed edges of 'known by'" in done.output
     wrong = run("audit", table)
     assert "needs a folder of split files, or --relation" in str(wrong.exception)
-    assert "looks at the table alone" in str(run("audit", table, tmp_path, *columns).exception)
+
+
+def test_audit_of_parts_finds_answers_under_another_relation(table: Path, tmp_path: Path) -> None:
+    columns = ("--relation", "kind", "--source", "head", "--target", "tail", "--directed", "--quiet")
+    header, *lines = table.read_text().splitlines()
+    knows = [line for line in lines if ",knows," in line]
+    turned = [",".join((tail, "known by", head)) for head, _, tail in (line.split(",") for line in knows)]
+    whole, parts = tmp_path / "twice.csv", tmp_path / "parts"
+    whole.write_text("\n".join([header, *knows, *turned]) + "\n")
+    parts.mkdir()
+    (parts / "train.csv").write_text("\n".join([header, *knows[:70], *turned]) + "\n")
+    (parts / "test.csv").write_text("\n".join([header, *knows[70:]]) + "\n")
+    done = run("audit", whole, parts, *columns)
+    assert done.exit_code == 1, done.output
+    assert "LEAK answered-by-relation: test links of relation 'knows' whose reverse is a message" in done.output
+    (parts / "train.csv").write_text("\n".join([header, *knows[:72]]) + "\n")
+    again = run("audit", whole, parts, *columns, "--json")
+    kinds = [finding["kind"] for finding in json.loads(again.output)["findings"]]
+    assert again.exit_code == 1 and kinds == ["repeated", "inverse-relations"]  # two test links are training links
+    (parts / "test.csv").unlink()
+    assert "has no table of test links" in str(run("audit", whole, parts, *columns).exception)
+    assert "is not a folder" in str(run("audit", whole, tmp_path / "none", *columns).exception)
 
 
 def test_evaluate(table: Path, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from numpy.typing import ArrayLike
 
 from yinyan.auditing.findings import Audit, Finding, Log
@@ -24,7 +26,10 @@ __all__ = ["Audit", "Finding", "audit", "audit_scorer", "audit_steps"]
 
 
 def audit(
-    split: Split | Parts | TypedGraph | TypedSplit | KnowledgeGraph, *, graph: Graph | None = None, raises: bool = True
+    split: Split | Parts | TypedGraph | TypedSplit | KnowledgeGraph | Mapping[str, Parts],
+    *,
+    graph: Graph | TypedGraph | None = None,
+    raises: bool = True,
 ) -> Audit:
     """Look for leaks in a split, and for relations that give each other's answers away.
 
@@ -32,10 +37,11 @@ def audit(
     ----------
     split
         A `Split`, or `Parts` that somebody else made. A graph with relations is searched for near-duplicate and inverse
-        relations; a split of one, or a knowledge graph with its parts, also for test links that are messages of
-        another relation.
+        relations; a split of one, a knowledge graph with its parts, or `Parts` by relation (as `yinyan audit` reads
+        them) also for test links that are messages of another relation.
     graph
         The graph of `Parts`: ids, directions, sides and edges that no part has. Without it the edges are undirected.
+        Of parts by relation the graph with relations, which is needed.
     raises
         Whether a leak is an error. A leak that the split declares in `leaks` is none.
 
@@ -57,8 +63,10 @@ def audit(
     >>> audit(random_split(graph, seed=0)).leaks
     ()
     """
-    if isinstance(split, TypedGraph | TypedSplit | KnowledgeGraph):
+    if isinstance(split, TypedGraph | TypedSplit | KnowledgeGraph | Mapping):
         return _audit_relations(split, graph, raises=raises)
+    if isinstance(graph, TypedGraph):
+        raise InputError("these parts are of one relation: pass its graph, graph=whole.of_relation(name)")
     material, log = material_of(split, graph), Log()
     for check in (*LINK_CHECKS, messages_come_before, *NEGATIVE_CHECKS):
         check(material, log)
@@ -170,22 +178,33 @@ def audit_steps(split: Split, settings: Settings | None = None, *, seed: int = 0
     return found
 
 
-def _audit_relations(data: TypedGraph | TypedSplit | KnowledgeGraph, graph: Graph | None, *, raises: bool) -> Audit:
-    if graph is not None:
-        raise InputError("'graph' is for Parts: a graph with relations and its splits bring their own (leave it out)")
-    material, log = relation_material(data), Log()
+def _audit_relations(
+    data: TypedGraph | TypedSplit | KnowledgeGraph | Mapping[str, Parts],
+    graph: Graph | TypedGraph | None,
+    *,
+    raises: bool,
+) -> Audit:
+    if not isinstance(graph, TypedGraph) if isinstance(data, Mapping) else graph is not None:
+        raise InputError(
+            "'graph' is for parts by relation, and they need it: other splits bring their own (Graph.from_tables makes "
+            "a graph with relations)"
+        )
+    material, log = relation_material(data, graph if isinstance(graph, TypedGraph) else None), Log()
     check_relations(material, log)
     check_test_links(material, log)
-    parts = data.parts if isinstance(data, TypedSplit) else {}
-    for name, part in parts.items():
-        found = audit(part, raises=False)
+    parts: dict[str, Audit] = {}
+    if isinstance(data, TypedSplit):
+        parts = {name: audit(part, raises=False) for name, part in data.parts.items()}
+    elif isinstance(data, Mapping):
+        views = {name: material.graph.of_relation(name) for name in data}
+        parts = {name: audit(part, graph=views[name], raises=False) for name, part in data.items()}
+    for name, found in parts.items():
         log.findings += [one._replace(words=f"relation {name!r}: {one.words}") for one in found.findings]
     if parts:
-        log.looked(
-            f"the links and negatives of {counted(len(parts), 'predicted relation')}, each as a split of its own"
-        )
+        log.looked(f"links and negatives of {counted(len(parts), 'relation')}, each as a split of its own")
     whole = log.finish()
-    if raises and not any(part.leaks for part in parts.values()):
+    declared = isinstance(data, TypedSplit) and any(part.leaks for part in data.parts.values())
+    if raises and not declared:
         _refuse_leaks("split", whole)
     return whole
 

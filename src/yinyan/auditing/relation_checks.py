@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from yinyan.auditing.findings import Log, Tally
 from yinyan.datasets.knowledge import KnowledgeGraph
+from yinyan.errors import InputError
 from yinyan.graph.typed_graph import Relation, TypedGraph, TypedNode
+from yinyan.splits import Parts
 from yinyan.splits.dividing import MINIMUM_EDGES
 from yinyan.splits.typed_split import TypedSplit
 from yinyan.text import counted
@@ -95,8 +97,20 @@ class RelationMaterial:
         return first, second
 
 
-def relation_material(data: TypedGraph | TypedSplit | KnowledgeGraph) -> RelationMaterial:
-    """What an audit of relations looks at; of a knowledge graph the parts that it comes with."""
+def relation_material(
+    data: TypedGraph | TypedSplit | KnowledgeGraph | Mapping[str, Parts], whole: TypedGraph | None = None
+) -> RelationMaterial:
+    """What an audit of relations looks at; of a knowledge graph the parts that it comes with, else those of `whole`."""
+    if isinstance(data, Mapping):
+        if whole is None:
+            raise InputError("parts by relation need their graph: pass graph=")
+        sides = {name: whole.relation(name) for name in data}
+        train, test = (
+            _edges(whole, {r.name: _within(r, whole, getattr(data[name], part)) for name, r in sides.items()})
+            for part in ("train", "test")
+        )
+        every = _edges(whole, {name: r.edges for name, r in whole.relations.items()})
+        return RelationMaterial(whole, every, train, test)
     if isinstance(data, TypedGraph):
         return RelationMaterial(data, _edges(data, {n: r.edges for n, r in data.relations.items()}))
     graph = data.graph

@@ -20,7 +20,7 @@ from yinyan.graph.node_tables import prefixed
 from yinyan.graph.tables import TableSource, open_table
 from yinyan.splits import Parts
 
-__all__ = ["NAMING", "SplitFolder", "read_split_folder"]
+__all__ = ["NAMING", "TABLES", "SplitFolder", "part_named", "read_split_folder"]
 
 # A name is made of these words and nothing else: a part, perhaps a label, and words that add nothing.
 _PART_WORDS = {
@@ -33,10 +33,10 @@ _NEGATIVE = frozenset({"neg", "negative", "negatives", "false", "non", "samples"
 _FILLERS = frozenset({"heart", "split", "set", "data", "pairs"})
 _LABELS = ("label", "labels", "y")
 
-_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".xlsx")
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".jsonl", ".ndjson", ".xlsx")
 NAMING = (
     "train, valid (or val, validation) and test, alone or with _pos, _edges, _links or _neg, _edges_false "
-    f"({', '.join(_TABLES)}, .npy, .npz, OGB's .pt), or HeaRT's heart_test_samples.npy"
+    f"({', '.join(TABLES)}, .npy, .npz, OGB's .pt), or HeaRT's heart_test_samples.npy"
 )
 
 Values = tuple[Any, Any] | NDArray[Any]  # two columns of ids, or an array (..., 2) of them
@@ -114,7 +114,7 @@ def _entries(path: Path, graph: Graph, encoding: str) -> Iterator[_Entry]:
         held = _load_numpy(path) if suffix == ".npz" else _load_pt(path)
         for key, array in held.items():
             yield from _entry(f"{stem}_{key}", f"{path.name}: {key}", lambda array=array: array)  # type: ignore[misc]
-    elif suffix in _TABLES:
+    elif suffix in TABLES:
         yield from _table_entries(path, stem, graph, encoding)
 
 
@@ -124,6 +124,12 @@ def _might_be_split(stem: str) -> bool:
 
 def _words(stem: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", stem.lower()))
+
+
+def part_named(stem: str) -> str | None:
+    """The part whose links a file of this name holds; None if it is another file, or one of negatives."""
+    found = list(_entry(stem, stem, lambda: np.empty(0)))
+    return found[0].part if found and not found[0].negative else None
 
 
 def _entry(stem: str, name: str, load: Callable[[], Values]) -> Iterator[_Entry]:

@@ -19,6 +19,7 @@ from yinyan.text import counted
 if TYPE_CHECKING:  # the help of a command imports neither numpy nor torch
     from yinyan.evaluation import Evaluation
     from yinyan.graph.typed_graph import TypedGraph
+    from yinyan.graph.typed_tables import TypedOptions
     from yinyan.model.typed_fitted import TypedFitted
     from yinyan.predictor import LinkPredictor
     from yinyan.results import Explanation, Recommendations
@@ -37,21 +38,32 @@ __all__ = [
     "run_evaluation",
     "run_fit",
     "show_rows",
+    "typed_options",
 ]
 
 
-def read_typed(edges: Path | DatabaseUrl, table: TableOptions, relation: str | None, progress: Progress) -> TypedGraph:
-    """The graph of a table with a column of relations; all nodes are of one type."""
-    from yinyan.graph.typed_tables import ONE_TYPE, TypedOptions, graph_from_tables
+def typed_options(table: TableOptions, relation: str | None, nodes: Any = None) -> TypedOptions:
+    """What a table with a column of relations is read with, beside a table of `nodes`; all are of one type."""
+    from yinyan.graph.typed_tables import ONE_TYPE, TypedOptions
 
     if relation is None:
         raise InputError("--predict names relations: name their column as well with --relation")
     if table.bipartite or table.prefixes:
         raise InputError("--bipartite and --prefixes are for tables without relations: leave them out")
+    if nodes is None:
+        table = replace(
+            table, nodes=None, nodes_query=None, node_id=None, feature_columns=None, label=None, attributes=None
+        )
+    plain = replace(table, directed=False, query=None, nodes=nodes, nodes_query=None)
+    return TypedOptions(plain, None if nodes is None else {ONE_TYPE: nodes}, relation, table.directed)
+
+
+def read_typed(edges: Path | DatabaseUrl, table: TableOptions, relation: str | None, progress: Progress) -> TypedGraph:
+    """The graph of a table with a column of relations; all nodes are of one type."""
+    from yinyan.graph.typed_tables import graph_from_tables
+
     chosen, described = table.sources(edges)
-    nodes = None if described is None else {ONE_TYPE: described}
-    plain = replace(table, directed=False, query=None, nodes=described, nodes_query=None)
-    graph = graph_from_tables(chosen, TypedOptions(plain, nodes, relation, table.directed))
+    graph = graph_from_tables(chosen, typed_options(table, relation, described))
     for line in graph.describe().splitlines():
         progress.note(aligned(f"graph: {line.removeprefix('- ')}"))
     return graph

@@ -15,6 +15,8 @@ from yinyan.graph.table_options import TableOptions
 from yinyan.progress import Progress, show_progress
 
 if TYPE_CHECKING:
+    from yinyan.auditing import Audit
+    from yinyan.graph.typed_graph import TypedGraph
     from yinyan.reproduce import Cell, Job, Recipe
 
 __all__ = ["audit", "datasets", "methods", "reproduce"]
@@ -34,20 +36,16 @@ def audit(
 ) -> None:
     """Search a split for leaks, or relations for inverse and duplicate ones; exit with 1 if there are leaks.
 
-    With --relation the table is searched for relations that give each other's answers away.
+    With --relation the table, or the parts in the folder, are searched for relations that give each other's answers
+    away; the parts are tables of the same columns.
     """
     from yinyan.auditing import audit as look_at
     from yinyan.auditing.split_files import read_split_folder
 
     progress = show_progress(quiet=quiet)
     if relation is not None:
-        if split is not None:
-            raise InputError(
-                "an audit with --relation looks at the table alone: leave the folder out (yinyan.audit takes a split "
-                "of a graph with relations in Python)"
-            )
-        known = look_at(relations.read_typed(file_or_url(edges), table, relation, progress), raises=False)
-        common.print_json(known.to_dict()) if as_json else typer.echo(str(known))
+        typed = relations.read_typed(file_or_url(edges), table, relation, progress)
+        _show_audit(_of_relations(typed, split, table, relation), as_json=as_json)
         return
     if split is None:
         raise InputError("audit needs a folder of split files, or --relation to look at relations")
@@ -55,7 +53,21 @@ def audit(
     folder = read_split_folder(split, graph, prefixes=table.prefixes, encoding=table.encoding)
     for note in folder.notes:
         progress.note(common.aligned(note))
-    found = look_at(folder.parts, graph=graph, raises=False)
+    _show_audit(look_at(folder.parts, graph=graph, raises=False), as_json=as_json)
+
+
+def _of_relations(graph: TypedGraph, split: Path | None, table: TableOptions, relation: str) -> Audit:
+    """The audit of a graph with relations, or of the parts in a folder."""
+    from yinyan.auditing import audit as look_at
+    from yinyan.auditing.relation_files import read_relation_folder
+
+    if split is None:
+        return look_at(graph, raises=False)
+    parts = read_relation_folder(split, graph, relations.typed_options(table, relation))
+    return look_at(parts, graph=graph, raises=False)
+
+
+def _show_audit(found: Audit, *, as_json: bool) -> None:
     common.print_json(found.to_dict()) if as_json else typer.echo(str(found))
     if found.leaks:
         raise typer.Exit(1)

@@ -145,7 +145,7 @@ def _map_rows(fitted: TypedFitted, ends: list[Rows]) -> Rows:
 def _map(fitted: TypedFitted, rows: Rows) -> dict[str, Any]:
     names = TypedNames(fitted.graph)
     points = map_of(fitted).place(own_embeddings(fitted, fitted.embeddings[rows])).round(4)
-    labels = [names.label(row) for row in rows.tolist()]
+    labels = names.labels(rows)
     return {
         "ids": names.ids(rows),
         "types": names.types(rows),

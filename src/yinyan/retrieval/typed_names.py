@@ -63,12 +63,16 @@ class TypedNames:
         """The type of each row."""
         return [kind for kind, _ in self.graph.nodes_at(rows)]
 
-    def label(self, row: int) -> str | None:
-        """A node's label, if it has one."""
-        kind = self.types(np.array([row]))[0]
-        attributes = self.graph.nodes[kind].attributes
-        labels = None if attributes is None else attributes.labels_of(np.array([row - self.graph.offsets[kind]]))
-        return None if labels is None else labels[0]
+    def labels(self, rows: Rows) -> list[str | None]:
+        """The label of each row, or None."""
+        rows, found = np.asarray(rows, dtype=np.int64), np.full(len(rows), None, dtype=object)
+        for kind, first in self.graph.offsets.items():
+            own = self.graph.nodes[kind]
+            here = np.flatnonzero((rows >= first) & (rows < first + len(own.ids)))
+            labels = None if own.attributes is None or not here.size else own.attributes.labels_of(rows[here] - first)
+            if labels is not None:
+                found[here] = labels
+        return list(found)
 
     def attributes(self, row: int) -> dict[str, Any]:
         """What the node table of its type has of a node."""

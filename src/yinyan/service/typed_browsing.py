@@ -93,7 +93,7 @@ def placed(state: TypedState, layout: EmbeddingMap, limit: int) -> dict[str, Any
     names = state.served.names
     return {
         "ids": names.ids(rows),
-        "labels": [names.label(row) for row in rows.tolist()],
+        "labels": names.labels(rows),
         "types": names.types(rows),
         "x": points[:, 0].tolist(),
         "y": points[:, 1].tolist(),
@@ -110,10 +110,8 @@ def _number(state: TypedState, relation: str | None) -> int | None:
 
 def _cards(state: TypedState, rows: Rows, number: int | None) -> list[dict[str, Any]]:
     names, degrees = state.served.names, state.served.neighbours.degrees(number)
-    return [
-        {"id": node, "type": kind, "label": names.label(row), "degree": int(degrees[row])}
-        for row, (kind, node) in zip(rows.tolist(), names.graph.nodes_at(rows), strict=True)
-    ]
+    columns = zip(names.graph.nodes_at(rows), names.labels(rows), degrees[rows].tolist(), strict=True)
+    return [{"id": node, "type": kind, "label": label, "degree": degree} for (kind, node), label, degree in columns]
 
 
 def _parsed(state: TypedState, text: str, id_kind: IdKind, kind: str | None) -> int:
