@@ -62,6 +62,7 @@ class _Facts:
     directed: bool
     is_bipartite: bool
     features: np.ndarray[Any, np.dtype[np.float32]] | None  # without rows
+    edge_features: None = None  # prepared folders have none
 
 
 def facts_of(manifest: Manifest, num_nodes: int) -> Graph:
