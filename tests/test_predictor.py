@@ -298,6 +298,7 @@ def test_no_setting_is_forgotten() -> None:
     tested |= {("decoder", "rerank")}  # test_reranked_answers.test_it_can_be_switched_off
     tested |= {("decoder", "heads")}  # test_decoder.TestMultiDot
     tested |= {("training", "missing_share")}  # test_all_pairs
+    tested |= {("training", "n3")}  # test_answers
     tested |= {("encoder", "half_life")}  # test_recency
     tested |= {("encoder", "relation_maps")}  # test_relations
     tested |= {("training", "message_times"), ("training", "history_share")}  # test_time_checks
