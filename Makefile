@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo serve-demo test lint format accuracy cuda docs web wheels release clean
+.PHONY: demo serve-demo test lint format accuracy cuda docs tutorials web wheels release clean
 
 # torch is installed by its pin first, so that no later step chooses another build of it
 $(BIN)/python:
@@ -55,6 +55,10 @@ accuracy: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(BIN)/python docs/make_reference.py
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -c docs -d build/pages . build/site
+
+# the outputs of docs/tutorials, which are committed, from their code
+tutorials: $(VENV)/.dev
+	$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False docs/tutorials/*.ipynb
 
 # the page that `yinyan serve` shows; its built form is committed, so only who changes web/ needs node
 web: web/node_modules/.package-lock.json
