@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import decimal
 import sqlite3
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from yinyan import DatabaseTable, Graph, LinkPredictor
 from yinyan.connect.databases import Database
 from yinyan.connect.tables import opened_database, write_rows_to
 from yinyan.errors import InputError, MissingExtraError
+from yinyan.graph.conversion import as_graph
 
 CITES = [("p1", "p2", 2.0), ("p1", "p3", 1.0), ("p2", "p3", None), ("p3", "p4", 1.5)]
 PAPERS = [("p1", 1990, "On one"), ("p2", 1991, "On two"), ("p3", 1992, "On three"), ("p4", 1993, "On four")]
@@ -96,6 +98,38 @@ class TestReading:
             with pytest.raises(InputError, match=r"no file .*missing\.db"):
                 Graph.from_table(f"{scheme}:///{tmp_path}/missing.db", query="cites")
         assert list(tmp_path.iterdir()) == []
+
+    def test_other_urls_go_through_sqlalchemy(self, tmp_path: Path) -> None:
+        pytest.importorskip("sqlalchemy")
+        edges = pa.table({"a": ["x", "y"], "b": ["y", "z"]})
+        url = f"sqlite+pysqlite:///{tmp_path}/edges.db"
+        assert write_rows_to(url, "links", edges.schema, [edges]) == 2
+        assert Graph.from_table(url, query="SELECT a, b FROM links").num_edges == 2
+        with pytest.raises(InputError, match=r"sqlite\+pysqlite:///.*the query failed"):
+            DatabaseTable(url, "SELECT c FROM links").read()
+        with pytest.raises(InputError, match="already"):
+            write_rows_to(url, "links", edges.schema, [edges])
+
+    def test_fit_takes_a_table_of_a_database(self, url: str) -> None:
+        assert as_graph(DatabaseTable(url, "SELECT citing, cited FROM cites")).num_edges == 4
+
+    @pytest.mark.parametrize(
+        ("url", "module", "extra"),
+        [
+            ("duckdb:///edges.db", "duckdb", "sql"),
+            ("postgresql://localhost/edges", "psycopg", "postgres"),
+            ("mysql+pymysql://localhost/edges", "sqlalchemy", "sql"),
+            ("neo4j://localhost", "neo4j", "neo4j"),
+        ],
+    )
+    def test_a_missing_package_names_its_extra(
+        self, url: str, module: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "edges.db").touch()
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(MissingExtraError, match=rf"pip install 'yinyan\[{extra}\]'"):
+            DatabaseTable(url, "cites").read()
 
     def test_the_command(self, tmp_path: Path) -> None:
         database = f"sqlite:///{tmp_path}/edges.db"
@@ -234,6 +268,31 @@ class TestWriting:
         write_rows_to(connection, "links", ROWS.schema, [ROWS])
         connection.close()
         assert DatabaseTable(f"sqlite:///{tmp_path}/links.db", "links").read().num_rows == 2
+
+    def test_a_driver_that_nobody_knows(self, tmp_path: Path) -> None:
+        """By the standard alone: rows of the caller's transaction, undone to a savepoint, never committed."""
+        connection = sqlite3.connect(tmp_path / "links.db", isolation_level=None)
+        connection.execute("CREATE TABLE links (source TEXT, target TEXT, rank INTEGER, probability REAL)")
+        connection.execute("BEGIN")
+        connection.execute("INSERT INTO links VALUES ('x', 'y', 0, 0)")
+        plain = Database(connection, "plain")
+        assert plain.write("links", ROWS.schema, [ROWS], "append") == 2
+        with pytest.raises(RuntimeError, match="lights"):
+            plain.write("links", ROWS.schema, broken(), "append")
+        assert connection.execute("SELECT count(*) FROM links").fetchone() == (3,)
+        assert plain.read("SELECT source FROM links")["source"].to_pylist() == ["x", "a", "b"]
+        connection.execute("ROLLBACK")
+        assert connection.execute("SELECT count(*) FROM links").fetchone() == (0,)
+        for if_exists in ("replace", "error"):
+            with pytest.raises(InputError, match=r"links"):
+                plain.write("links", ROWS.schema, [ROWS], if_exists)
+
+    def test_a_connection_that_commits_each_statement(self) -> None:
+        class Committing(Fake):
+            autocommit = True
+
+        with pytest.raises(InputError, match="turn autocommit off"):
+            Database(Committing([]), "fake").write("links", ROWS.schema, [ROWS], "append")
 
     def test_a_database_that_cannot_undo_a_creation(self) -> None:
         """MySQL and Oracle commit when a table is created: half a table could be left."""

@@ -128,6 +128,8 @@ class Database:
         try:
             with self.transaction():
                 self._run(f"SELECT 1 FROM {self.quoted(table)} WHERE 1 = 0")
+        except InputError:
+            raise
         except self.error:
             return False
         return True

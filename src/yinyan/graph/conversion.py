@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from yinyan.connect.tables import DatabaseTable
 from yinyan.errors import InputError
 from yinyan.graph.graph import Graph
 from yinyan.graph.pair_tables import is_frame
@@ -40,7 +41,7 @@ def as_graph(source: Any, tell: Callable[[str], None] = lambda text: None) -> Gr
         made, how = Graph.from_igraph(source), "from_igraph"
     elif hasattr(source, "nodes") and hasattr(source, "is_directed"):
         made, how = Graph.from_networkx(source), "from_networkx"
-    elif is_frame(source) or isinstance(source, (str, os.PathLike)):
+    elif is_frame(source) or isinstance(source, (str, os.PathLike, DatabaseTable)):
         made, how = Graph.from_table(source), "from_table"
     elif hasattr(source, "tocoo"):
         made, how = Graph.from_scipy(source), "from_scipy"
