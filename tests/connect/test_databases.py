@@ -19,6 +19,7 @@ from command_line import TINY, refused, works
 from contracts import planted_graph, tiny
 from postgres_tools import PASSWORD, PLAIN_PASSWORD, Server
 from yinyan import DatabaseTable, Graph, LinkPredictor
+from yinyan.connect import databases
 from yinyan.connect.databases import Database
 from yinyan.connect.tables import opened_database, write_rows_to
 from yinyan.errors import InputError, MissingExtraError
@@ -109,6 +110,15 @@ class TestReading:
             DatabaseTable(url, "SELECT c FROM links").read()
         with pytest.raises(InputError, match="already"):
             write_rows_to(url, "links", edges.schema, [edges])
+
+    def test_rows_come_in_blocks(self, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(databases, "_BLOCK", 3)
+        assert DatabaseTable(url, "SELECT id FROM papers ORDER BY 1;").read()["id"].to_pylist() == [
+            "p1",
+            "p2",
+            "p3",
+            "p4",
+        ]
 
     def test_fit_takes_a_table_of_a_database(self, url: str) -> None:
         assert as_graph(DatabaseTable(url, "SELECT citing, cited FROM cites")).num_edges == 4

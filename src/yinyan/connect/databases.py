@@ -60,13 +60,17 @@ class Database:
         """The same, with the errors of the driver."""
         cursor = self.connection.cursor()
         try:
-            cursor.execute(query)
-            if cursor.description is None:
-                raise InputError(f"{self.name}: the query returns no rows: it needs to be a SELECT")
-            names = [str(column[0]) for column in cursor.description]
-            return arrow_table(names, iter(lambda: cursor.fetchmany(_BLOCK), []), self.name)
+            return self.fetched(cursor, query)
         finally:
             cursor.close()
+
+    def fetched(self, cursor: Any, query: str) -> pa.Table:
+        """All rows that a cursor finds, block after block."""
+        cursor.execute(query)
+        if cursor.description is None:
+            raise InputError(f"{self.name}: the query returns no rows: it needs to be a SELECT")
+        names = [str(column[0]) for column in cursor.description]
+        return arrow_table(names, iter(lambda: cursor.fetchmany(_BLOCK), []), self.name)
 
     def whole(self, table: str) -> str:
         """The query of all rows of a table."""
@@ -270,6 +274,11 @@ class Postgres(Database):
     """PostgreSQL through psycopg, with rows sent by COPY."""
 
     undoes_creation = True
+
+    def rows_of(self, query: str) -> pa.Table:
+        """The rows of a query, which stay on the server until their block is asked for."""
+        with self.connection.transaction(), self.connection.cursor(name=_SAVEPOINT) as cursor:
+            return self.fetched(cursor, query)
 
     def tables(self) -> list[str]:
         """The names of the tables and views that a name without schema finds."""
