@@ -17,7 +17,7 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) torch
-	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,sql,neo4j,igraph,onnx,qdrant,lancedb,pgvector,cluster,metis,docs,dev]'
+	$(PIP) --editable '.[demo,plots,datasets,excel,baselines,recommenders,index,service,postgres,sql,neo4j,igraph,onnx,qdrant,lancedb,pgvector,cluster,metis,docs,tune,dev]'
 	@touch $@
 
 $(VENV)/.release: $(VENV)/.dev

@@ -49,6 +49,15 @@ PAGES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "exporting.node_vectors.NodeVectors",
         ),
     ),
+    "tuning-and-monitoring": (
+        "Tuning and monitoring",
+        "What a search for settings found; how today's edges differ from those of training.",
+        (
+            *("tuning.outcome.Tuning", "tuning.outcome.Candidate", "tuning.trials.Trial"),
+            *("monitoring.drift.Drift", "monitoring.reference.Compared", "monitoring.reference.Share"),
+            "monitoring.drift.Followed",
+        ),
+    ),
     "answers": (
         "Answers",
         "The tables that a predictor, an index and a client return.",

@@ -60,7 +60,7 @@ def works(*arguments: object) -> Ran:
 
 def refused(*arguments: object) -> str:
     """The one line on standard error of a command that is to fail; nothing else may be said."""
-    ran = run(*arguments, "--quiet") if arguments[0] in ("fit", "evaluate", "demo") else run(*arguments)
+    ran = run(*arguments, "--quiet") if arguments[0] in ("fit", "evaluate", "tune", "demo") else run(*arguments)
     assert ran.code == 1, (ran.out, ran.err)
     assert ran.out == ""
     assert ran.err.startswith("error: ")

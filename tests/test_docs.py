@@ -58,6 +58,7 @@ PYTHON_ELSEWHERE = {
 NOT_RUN = {
     "yinyan serve": "tests/service/test_processes.py",
     "yinyan demo": "tests/cli/test_demo.py",
+    "yinyan tune": "tests/cli/test_cli_tuning.py",
     "yinyan reproduce": "tests/cli/test_research.py",
 }
 HISTORY = {"CHANGELOG.md", "docs/decisions.md"}  # they may name what is no longer there
@@ -117,6 +118,10 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes["title"] = [f"On {name}" for name in PAPERS]
     pa.parquet.write_table(pa.table(nodes), folder / "papers.parquet")
     (folder / "pairs.csv").write_text("source,target\np1,p9\np1,p4\n")
+    (folder / "links.csv").write_text("source,target,score\np1,p9,2.5\np1,q4,1.5\n")
+    (folder / "tuned.toml").write_text("[encoder]\nnum_steps = 3\n")  # as `yinyan tune` writes it
+    later = [PAPERS[i] for i in rng.integers(0, n, 120)]
+    pa.parquet.write_table(pa.table({"citing": later[:60], "cited": later[60:]}), folder / "new-edges.parquet")
     when = np.datetime64("2024-01-01") + np.sort(rng.integers(0, 150, 400))
     letters = {"sender": rng.integers(0, 30, 400), "receiver": rng.integers(30, 60, 400), "when": when}
     pa.csv.write_csv(pa.table(letters), folder / "messages.csv")

@@ -109,6 +109,16 @@ def test_new_nodes_have_no_attributes(model: LinkPredictor) -> None:
     assert grown.recommend("n5", k=N, where="candidate.label is null").targets == ("new",)
 
 
+def test_new_nodes_are_joined_to_known_ones_by_label(model: LinkPredictor) -> None:
+    features = {"year": [2000], "country": ["DE"]}
+    by_label = model.embed_new(["new"], features, [("new", "Person 3"), ("person 4", "new")])
+    assert np.array_equal(by_label, model.embed_new(["new"], features, [("new", "n3"), ("n4", "new")]))
+    named_alike = model.extended(["Person 3"], features, [("Person 3", "n1")])  # an id wins over a label
+    assert named_alike.recommend("Person 3", k=1)[0].source == "Person 3"
+    with pytest.raises(UnknownNodeError, match=r"nearest labels: 'Person 3'"):
+        model.embed_new(["new"], features, [("new", "Persn 3")])
+
+
 def test_a_model_keeps_its_attributes(model: LinkPredictor, saved: Path, tmp_path: Path) -> None:
     table = pq.read_table(saved / "attributes.parquet")
     assert table.column_names == ["title", "year", "country"] and table.num_rows == N
@@ -127,7 +137,7 @@ def test_damaged_attributes_are_named(saved: Path, tmp_path: Path) -> None:
     broken = shutil.copytree(saved, tmp_path / "broken")
     pq.write_table(pq.read_table(broken / "attributes.parquet").slice(0, 3), broken / "attributes.parquet")
     (broken / "manifest.json").unlink()
-    model_files._write_manifest(broken)
+    model_files._write_manifest(broken, model_files.FORMAT)
     with pytest.raises(StoreError, match=r"attributes\.parquet has 3 rows, and there are 30 ids"):
         LinkPredictor.load(broken)
 

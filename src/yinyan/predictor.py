@@ -23,6 +23,7 @@ from yinyan.exporting.node_vectors import Kind, NodeVectors
 from yinyan.exporting.onnx_decoder import write_onnx
 from yinyan.graph import Graph
 from yinyan.graph.conversion import as_any_graph
+from yinyan.graph.pair_tables import is_frame, pairs_from_table
 from yinyan.graph.typed_graph import RelationName, TypedGraph
 from yinyan.live.new_nodes import extend
 from yinyan.live.typed_new_nodes import extend_typed
@@ -45,16 +46,18 @@ from yinyan.retrieval.recommend import Rules, Where, checked_k
 from yinyan.retrieval.state import FittedState
 from yinyan.retrieval.typed_questions import TypedQuestions
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, Settings, TrainingSettings, grouped
-from yinyan.splits import Split, holdout_split
+from yinyan.splits import Split
 from yinyan.splits.typed_split import TypedSplit, typed_holdout
 from yinyan.text import html_facts, listed
 from yinyan.threads import use_threads
 
 if TYPE_CHECKING:
     from yinyan.graph.moments import Moment
+    from yinyan.monitoring.drift import Drift
     from yinyan.store.parts import WrittenRows
     from yinyan.training.hooks import Hooks
     from yinyan.training.showing import Verbose
+    from yinyan.tuning.outcome import Tuning
 
 __all__ = ["LinkPredictor"]
 
@@ -96,6 +99,8 @@ class LinkPredictor:
     >>> LinkPredictor(num_steps=3, epochs=1).fit(graph).settings_.encoder.num_steps
     3
     """
+
+    tuning_: Tuning  # of `tuned`
 
     def __init__(
         self,
@@ -286,7 +291,7 @@ class LinkPredictor:
         >>> LinkPredictor(training={"epochs": 1}).fit(graph).graph_ is graph
         True
         """
-        from yinyan.training.defaults import suggest  # asking imports no training
+        from yinyan.training.chosen import chosen  # asking imports no training
         from yinyan.training.fit import fit_model
         from yinyan.training.showing import watched
 
@@ -297,9 +302,7 @@ class LinkPredictor:
             graph = graph.as_of(as_of)
         if self.calibration not in ("platt", "isotonic"):
             raise SettingsError(f"'calibration' needs to be 'platt' or 'isotonic' (got {self.calibration!r})")
-        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
-            raise SettingsError(f"'seed' needs to be an integer (got {self.seed!r})")
-        overrides = {g: getattr(self, g) for g in GROUPS if getattr(self, g) is not None}
+        seed, overrides = self._checked_seed(), self._given()
         if isinstance(graph, TypedGraph):
             return self._fit_typed(graph, predict, split, overrides, hooks, verbose, keep_best=keep_best)
         if predict is not None:
@@ -309,36 +312,136 @@ class LinkPredictor:
             )
         if isinstance(split, TypedSplit):
             raise InputError("this split is of a graph with relations, and the graph has none")
-        first = suggest(graph, graph.num_edges, overrides).settings.updated(overrides).training
-        if split is None:
-            split = holdout_split(
-                graph,
-                seed=int(self.seed),
-                valid_share=first.valid_share,
-                valid_negatives=first.valid_negatives,
-            )
-        elif split.graph is not graph:
-            raise InputError("the split was made from another graph (make it anew from this one)")
+        split, settings, reasons = chosen(graph, overrides, seed=seed, split=split)
         audit(split)
-        suggestion = suggest(graph, len(split.train_targets), overrides)
-        settings = suggestion.settings.updated(overrides)
-        with watched(hooks, verbose, keep_best=keep_best) as chosen:
+        with watched(hooks, verbose, keep_best=keep_best) as shown:
             if remark := use_threads(self.threads):
-                chosen.tell(remark)
+                shown.tell(remark)
             if split.protocol == "temporal-holdout":
-                chosen.tell(f"training: {split.graph.num_edges:,} edges, {split.words}")
+                shown.tell(f"training: {split.graph.num_edges:,} edges, {split.words}")
             self.fitted_ = fit_model(
                 split,
                 settings,
-                seed=int(self.seed),
+                seed=seed,
                 device=pick_device(self.device),
                 calibration=self.calibration,
-                hooks=chosen,
-                lists=partial(reranked_lists, seed=int(self.seed), rerank=settings.decoder.rerank),
-                reasons=suggestion.reasons,
+                hooks=shown,
+                lists=partial(reranked_lists, seed=seed, rerank=settings.decoder.rerank),
+                reasons=reasons,
             )
         self._warn_if_weak()
         return self
+
+    @classmethod
+    def tuned(
+        cls,
+        graph: Any,
+        minutes: float = 20.0,
+        *,
+        split: Split | None = None,
+        trials: int | None = None,
+        seeds: int = 3,
+        folder: str | Path | None = None,
+        calibration: Method = "platt",
+        seed: int = 0,
+        device: str = "auto",
+        threads: int | None = None,
+        hooks: Hooks | None = None,
+        verbose: Verbose = "auto",
+        **settings: Any,
+    ) -> LinkPredictor:
+        """Search for settings within a budget of time, and fit with the best that were found.
+
+        A small space of settings is searched by Optuna, the defaults first; trials that fall behind on validation
+        edges end early. The best two and the defaults are then fitted on other seeds. Settings replace the defaults
+        only if they are better by more than the spread over these seeds. `tuning_` holds the trials and figures.
+
+        Parameters
+        ----------
+        graph
+            The graph, as for `fit`; one without relations.
+        minutes
+            The budget of the search, over all runs of it. The final fit comes after it.
+        split
+            A split of `graph` whose test edges are kept away: the search sees the graph without them, and the final
+            fit has this split.
+        trials
+            The largest number of trials; the budget alone decides unless given.
+        seeds
+            How many seeds the best settings and the defaults are compared on.
+        folder
+            A folder that keeps the trials: a stopped search goes on from there, one with a larger budget continues.
+        calibration, seed, device, threads
+            As for the constructor. Trials and the final fit have `seed`; the comparison has the seeds after it.
+        hooks
+            Callbacks, as for `fit`: lines on trials go to `hooks.tell`, `hooks.should_stop` ends the search.
+        verbose
+            Whether progress is shown, as for `fit`.
+        settings
+            Settings that are fixed and not searched: single ones, or groups such as `encoder={"num_steps": 3}`.
+
+        Returns
+        -------
+        LinkPredictor
+            A fitted predictor. Its `encoder`, `decoder` and `training` hold the settings that were given and found.
+
+        Raises
+        ------
+        InputError
+            If `graph` cannot be converted, has relations, or `split` was made from another one.
+        SettingsError
+            If the budget is too short for one comparison, or a parameter is out of its range.
+        MissingExtraError
+            If Optuna is not installed.
+        StoreError
+            If the folder holds the trials of another search.
+        StoppedError
+            If `hooks` stop it.
+
+        Examples
+        --------
+        >>> import optuna
+        >>> from yinyan import LinkPredictor
+        >>> small = {"hidden_size": 8, "embedding_size": 8, "epochs": 1}
+        >>> tuned = LinkPredictor.tuned(graph, minutes=1, trials=2, seeds=2, **small)
+        >>> len(tuned.tuning_.trials), tuned.graph_ is graph
+        (2, True)
+        """
+        from yinyan.training.showing import watched  # asking imports no training
+        from yinyan.tuning.search import tune
+
+        model = cls(calibration=calibration, seed=seed, device=device, threads=threads, **settings)
+        graph = as_any_graph(graph, (lambda text: None) if hooks is None else hooks.tell)
+        if isinstance(graph, TypedGraph):
+            raise InputError("tuning is for graphs without relations: tune a relation alone, with graph.of_relation")
+        if split is not None and split.graph is not graph:
+            raise InputError("the split was made from another graph (make it anew from this one)")
+        with watched(hooks, verbose, keep_best=False) as shown:
+            use_threads(threads)
+            found = tune(
+                graph if split is None else split.graph_without_test(),
+                minutes=minutes,
+                given=model._given(),
+                seed=model._checked_seed(),
+                seeds=seeds,
+                device=pick_device(device),
+                trials=trials,
+                folder=None if folder is None else Path(folder),
+                tell=shown.tell,
+                should_stop=shown.should_stop,
+            )
+        model.set_params(**found.overrides)
+        model.tuning_ = found
+        return model.fit(graph, split=split, hooks=hooks, verbose=verbose)
+
+    def _given(self) -> dict[str, Any]:
+        """The settings that were given, by group."""
+        return {group: getattr(self, group) for group in GROUPS if getattr(self, group) is not None}
+
+    def _checked_seed(self) -> int:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, (int, np.integer)):
+            raise SettingsError(f"'seed' needs to be an integer (got {self.seed!r})")
+        return int(self.seed)
 
     def _fit_typed(
         self,
@@ -1187,8 +1290,8 @@ class LinkPredictor:
             model without features; for a model with features it means the mean of each column, with a warning. Values
             outside the range of their column in training are clipped to it, with a warning.
         edges
-            Pairs of ids, each with at least one new node. With relations: pairs (source, target) of one `relation`, or
-            a mapping of relations to such pairs.
+            Pairs of ids, each with at least one new node; known nodes may be given by label. With relations: pairs
+            (source, target) of one `relation`, or a mapping of relations to such pairs.
         type
             The type of the new nodes, in a model with several types.
         relation
@@ -1242,7 +1345,7 @@ class LinkPredictor:
         features
             A row for each new node, as for `embed_new`.
         edges
-            Pairs of ids, each with at least one new node; with relations as for `embed_new`.
+            Pairs of ids, each with at least one new node, as for `embed_new`.
         type
             The type of the new nodes, in a model with several types.
         relation
@@ -1296,6 +1399,49 @@ class LinkPredictor:
     def _refuse_type(self, kind: str | None) -> None:
         if kind is not None:
             raise InputError(f"this model has one type of nodes, and no type {kind!r}: leave 'type' out")
+
+    # -- watching ------------------------------------------------------------------------------------------
+
+    def drift(self, edges: Any, *, recommended: Any = None) -> Drift:
+        """How today's edges differ from those of training, and whether to refit.
+
+        Compared are the degrees of their ends, their share with new nodes, the scores of new links, their AUC, and how
+        many of them are in the lists of ten that the model recommends. The model does not change.
+
+        Parameters
+        ----------
+        edges
+            Edges that came after the fit, with or without those of training: pairs of ids, a data frame, or the path
+            of a table. Ids that the graph does not have are new nodes. Labels that one node has count as its id.
+        recommended
+            Recommendations that were made, in the same forms or as `Recommendations`: how many became edges.
+
+        Returns
+        -------
+        Drift
+            Figures of training and of now, and an answer with its reasons.
+
+        Raises
+        ------
+        InputError
+            If there are no edges, an id is missing, or the model has relations.
+
+        Examples
+        --------
+        >>> print(model.drift([(0, 39), (1, 38)]).answer)
+        refit? unsure: 2 new links between known nodes; figures of scores need 50
+        """
+        from yinyan.monitoring.arrivals import arrivals, known_pairs_of
+        from yinyan.monitoring.drift import drift_of, followed
+        from yinyan.monitoring.reference import Reference
+
+        fitted = self._fitted
+        arrived = arrivals(fitted.graph, _pairs_in(edges))
+        made = None
+        if recommended is not None:
+            pairs = known_pairs_of(fitted.graph, _pairs_in(recommended))
+            made = followed(pairs, arrived.links)
+        return drift_of(Reference(fitted), arrived, followed=made)
 
     # -- keeping -------------------------------------------------------------------------------------------
 
@@ -1386,3 +1532,16 @@ def _pairs_of(edges: Iterable[Pair] | Mapping[str, Iterable[Any]]) -> list[Pair]
     if isinstance(edges, Mapping):
         raise InputError("this model has one kind of edge: give 'edges' as pairs, not by relation")
     return list(edges)
+
+
+def _pairs_in(source: Any) -> list[Pair]:
+    """Pairs of ids in whichever form they come."""
+    if isinstance(source, Recommendations):
+        return list(zip(source.sources, source.targets, strict=True))
+    if isinstance(source, (str, Path)) or is_frame(source):
+        return pairs_from_table(source)
+    pairs = [tuple(pair) for pair in source]
+    for place, pair in enumerate(pairs):
+        if len(pair) != 2:
+            raise InputError(f"edge {place} needs two ids (got {pair!r})")
+    return cast("list[Pair]", pairs)

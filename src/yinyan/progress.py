@@ -221,7 +221,7 @@ def _count(done: float) -> int:
     return int(done + 1e-6)
 
 
-_TOPICS = ("graph", "columns", "model", "training", "memory", "time", "ranking")
+_TOPICS = ("graph", "columns", "model", "training", "memory", "time", "ranking", "trial")
 
 
 def aligned(note: str) -> str:

@@ -15,7 +15,7 @@ COMMANDS = {  # of scripts that have several
     "inference.py": ("ppa", "citation2", "cora"),
     "fitting.py": ("--old-minutes 0.1",),  # a few steps of the older revision
 }
-OPTIONAL = ("faiss", "torch_geometric", "fastapi", "uvicorn", "ray")  # peers, and what belongs to an extra
+OPTIONAL = ("faiss", "torch_geometric", "fastapi", "uvicorn", "ray", "optuna")  # peers, and what belongs to an extra
 RUNS = [(path, given) for path in SCRIPTS for given in COMMANDS.get(path.name, ("",))]
 
 
@@ -24,8 +24,9 @@ def test_a_smoke_run_prints_figures(
     path: Path, given: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     run = run_script(path, [*given.split(), "--smoke"], tmp_path, tmp_path_factory.mktemp("printed"))
-    absent = re.search(r"ModuleNotFoundError: No module named '(\w+)|MissingExtraError: the engine '(ray)'", run.stderr)
-    name = absent and (absent[1] or absent[2])
+    missing = r"(?:No module named '|MissingExtraError: (?:the engine '|tuning needs ))(\w+)"
+    absent = re.search(missing, run.stderr)
+    name = absent and absent[1]
     if run.returncode and name in OPTIONAL:
         pytest.skip(f"{path.name} needs {name}, which is not installed")
     assert run.returncode == 0, run.stderr

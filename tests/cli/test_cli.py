@@ -16,7 +16,7 @@ from command_line import MESSY, TINY, Ran, refused, run, start, works, write_lin
 
 COMMANDS = (
     *("fit", "evaluate", "recommend", "score", "explain", "info", "demo", "doctor", "check"),
-    *("index", "best-links", "similar", "audit", "reproduce", "methods", "datasets", "settings"),
+    *("index", "best-links", "similar", "audit", "reproduce", "methods", "datasets", "settings", "tune"),
 )
 
 

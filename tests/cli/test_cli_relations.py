@@ -55,6 +55,27 @@ def test_recommend_score_and_explain(model: Path, tmp_path: Path) -> None:
     assert "relation" in why.output
 
 
+def test_labels_of_a_model_with_relations(table: Path, tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("id,name\n" + "".join(f"n{i},Person {i}\n" for i in range(30)))
+    out = tmp_path / "named"
+    columns = ("--relation", "kind", "--source", "head", "--target", "tail", "--nodes", nodes)
+    done = run("fit", table, *columns, "--out", out, *SMALL)
+    assert done.exit_code == 0, done.output
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("source,target\nPerson 3,n9\nn3,person 9\n")
+    first, second = json.loads(run("score", out, pairs, "--relation", "knows", "--json").stdout)
+    for name, value in first.items():
+        assert value == (second[name] if isinstance(value, str) else pytest.approx(second[name], rel=1e-4))
+    assert list(first) == ["source", "source_label", "target", "target_label", "score", "probability"]
+    assert (first["source"], first["source_label"], first["target_label"]) == ("n3", "Person 3", "Person 9")
+    found = json.loads(run("recommend", out, "Person 3", "--relation", "knows", "-k", 2, "--json").stdout)
+    assert found[0]["source"] == "n3" and found[0]["target_label"] == "Person " + found[0]["target"][1:]
+    assert "n3 (Person 3)" in run("explain", out, "Person 3", "n9", "--relation", "knows").output
+    best = json.loads(run("best-links", out, "--relation", "knows", "-k", 2, "--json").stdout)
+    assert all(row["source_label"] == "Person " + row["source"][1:] for row in best)
+
+
 def test_info(model: Path) -> None:
     assert "| knows |" in run("info", model).output
     facts = json.loads(run("info", model, "--json").output)

@@ -148,6 +148,21 @@ export interface RelationFacts {
   metrics: Metrics;
 }
 
+/** What a search for settings found; scores and gains are of its metric on validation edges. */
+export interface Tuning {
+  kind: string; // of graph
+  verdict: string;
+  metric: string;
+  minutes: number;
+  seconds: number;
+  search_seed: number;
+  seeds: number[];
+  default_score: number;
+  trials: { number: number; state: string; score: number | null; epochs: number; seconds: number }[];
+  candidates: { values: Record<string, unknown>; gain: number; spread: number; better: boolean }[];
+  importances: Record<string, number>;
+}
+
 /** What the model page shows. The service sends its state beside it; a report, links and their map. */
 export interface ModelInfo {
   name: string;
@@ -190,6 +205,7 @@ export interface ModelInfo {
   recommended?: { num_asked: number; of?: number; links: (Omit<Scored, "is_link"> & EndTypes)[] };
   map?: PointMap;
   by_relation?: Record<string, Partial<ModelInfo> & { predicted: [number, number][] }>; // of a report
+  tuning?: Tuning;
 }
 
 /** Types of the ends of a link, in a graph with relations. */

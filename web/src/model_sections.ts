@@ -284,6 +284,45 @@ function settingsOf({ settings, versions, index, live }: ModelInfo): HTMLElement
   return section("settings", "Settings", h("div", { class: "groups" }, ...blocks.map((entry) => block(...entry))));
 }
 
+function tableOf(heads: string[], rows: (Node | string)[][], numbers: number): HTMLElement {
+  const cell = (value: Node | string, i: number): HTMLElement =>
+    h("td", i < numbers ? { class: "number" } : {}, value);
+  const body = rows.map((row) => h("tr", {}, ...row.map(cell)));
+  const head = heads.map((name) => h("th", { scope: "col" }, name));
+  return h("table", { class: "table" }, h("thead", {}, h("tr", {}, ...head)), h("tbody", {}, ...body));
+}
+
+function tuningOf({ tuning }: ModelInfo): HTMLElement[] {
+  if (tuning === undefined) return [];
+  const signed = (gain: number): string => `${gain < 0 ? "−" : "+"}${Math.abs(gain).toFixed(4)}`;
+  const spelled = (values: Record<string, unknown>): string =>
+    Object.entries(values)
+      .map(([name, value]) => `${name} = ${String(value)}`)
+      .join(", ");
+  const pruned = tuning.trials.filter(({ state }) => state === "pruned").length;
+  const trials = `${counted(tuning.trials.length, "trial")} on seed ${tuning.search_seed}, ${pruned} of them ended early`;
+  const spent = `${(tuning.seconds / 60).toFixed(1)} of ${tuning.minutes} minutes`;
+  const candidates = tuning.candidates.map(({ values, gain, spread, better }) => [
+    signed(gain),
+    spread.toFixed(4),
+    better ? "yes" : "no",
+    spelled(values),
+  ]);
+  const shares = Object.entries(tuning.importances).map(([name, share]) => [percent(share), name]);
+  const seeds = tuning.seeds.join(", ");
+  return [
+    section(
+      "tuning",
+      "Tuning",
+      h("p", { class: "small" }, `${tuning.verdict}. ${trials}; ${spent}. Graph ${tuning.kind}.`),
+      candidates.length > 0 && h("h3", {}, "Candidates against the defaults"),
+      candidates.length > 0 && tableOf(["gain", "spread", "better", `settings, on seeds ${seeds}`], candidates, 2),
+      shares.length > 0 && h("h3", {}, "What mattered"),
+      shares.length > 0 && tableOf(["share of the variance of scores", "setting"], shares, 1),
+    ),
+  ];
+}
+
 const ABOUT_MAP =
   "t-SNE of the embeddings: nodes that are near each other have similar embeddings; distances between far groups have " +
   "no meaning. Thin lines are some edges of the graph.";
@@ -304,6 +343,7 @@ export function modelSections(content: ModelInfo, mapPlace: HTMLElement, choose?
     ...probabilitiesOf(content),
     ...evaluationOf(content),
     ...trainingOf(content),
+    ...tuningOf(content),
     settingsOf(content),
   ];
 }

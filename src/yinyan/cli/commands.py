@@ -14,6 +14,7 @@ from yinyan import __version__
 from yinyan.cli import (
     check,
     common,
+    drift,
     exporting,
     flags,
     index_commands,
@@ -24,6 +25,7 @@ from yinyan.cli import (
     research,
     serve,
     settings_list,
+    tuning,
 )
 from yinyan.cli.flags import Run, SqlTarget, with_run, with_sql, with_table
 from yinyan.connect.urls import DatabaseUrl, file_or_url
@@ -509,10 +511,10 @@ app.command(cls=serve.FromEnvironment)(serve.serve)
 for _command in (
     preparing.prepare,
     *(serve.serve_demo, serve.keys, log_commands.compact),
-    *(index_commands.index, index_commands.best_links, check.check),
+    *(index_commands.index, index_commands.best_links, check.check, drift.drift),
     exporting.export,
     *(research.audit, research.reproduce, research.methods, research.datasets),
-    settings_list.settings,
+    *(tuning.tune, settings_list.settings),
 ):
     app.command()(_command)
 app.command("mine", hidden=True, deprecated=True)(index_commands.best_links)  # its old name

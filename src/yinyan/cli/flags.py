@@ -119,7 +119,7 @@ _REPEATED = (
 
 @dataclass(frozen=True)
 class Run:
-    """How a model is trained, and where its figures go: the flags of fit, evaluate and demo."""
+    """How a model is trained, and where its figures go: the flags of fit, evaluate, tune and demo."""
 
     settings: Annotated[Path | None, typer.Option(help="TOML file of settings; --set overrides it")] = None
     seed: Seed = 0
@@ -232,10 +232,14 @@ def _table(help: str, name: str) -> Any:
     return typer.Option(name, help=help, rich_help_panel=_TABLE_PANEL, show_default=False)
 
 
-def with_run(command: Command) -> Command:
-    """Give a command the flags of `Run`, which it receives as `run`, and the hidden old flags of single settings."""
+def with_run(command: Command, *, without: Sequence[str] = ()) -> Command:
+    """Give a command the flags of `Run`, which it receives as `run`, and the hidden old flags of single settings.
+
+    Flags `without` which it does keep their defaults.
+    """
     hints = typing.get_type_hints(Run, include_extras=True)
-    plain = [_keyword(f.name, hints[f.name], f.default) for f in dataclasses.fields(Run) if f.name != "overrides"]
+    left_out = {"overrides", *without}
+    plain = [_keyword(f.name, hints[f.name], f.default) for f in dataclasses.fields(Run) if f.name not in left_out]
     option = typer.Option(
         "--set", metavar="NAME=VALUE", help="setting such as encoder.num_steps=3, repeatable", show_default=False
     )

@@ -215,10 +215,15 @@ class Asked:
         table = opened.read(columns := pair_columns(opened.names, source, target))
         ends = [table[name].cast("large_string").to_pylist() for name in columns]
         both = [tuple(self.names.parse(text, end) for end, text in enumerate(pair)) for pair in zip(*ends, strict=True)]
-        scores = self.model.score(both, relation=self.relation).tolist()
-        chances = self.model.predict_proba(both, base_rate=base_rate, relation=self.relation).tolist()
-        rows = zip(*ends, scores, chances, strict=True)
-        return [dict(zip(("source", "target", "score", "probability"), row, strict=True)) for row in rows]
+        state = self.questions.of(self.relation).state
+        places = state.pair_rows(both)
+        answer: dict[str, Any] = {}
+        for end, name in enumerate(("source", "target")):
+            labels = state.labels(places[:, end])
+            answer |= {name: state.ids(places[:, end])} | ({} if labels is None else {f"{name}_label": labels})
+        answer["score"] = self.model.score(both, relation=self.relation).tolist()
+        answer["probability"] = self.model.predict_proba(both, base_rate=base_rate, relation=self.relation).tolist()
+        return [dict(zip(answer, row, strict=True)) for row in zip(*answer.values(), strict=True)]
 
     def explain(self, source: str, target: str) -> Explanation:
         """Contributions by relation."""

@@ -14,7 +14,9 @@ from yinyan.graph.ids import Id
 from yinyan.graph.tables import open_table
 from yinyan.text import listed
 
-__all__ = ["is_frame", "pair_columns", "pairs_from_frame"]
+__all__ = ["is_frame", "pair_columns", "pairs_from_frame", "pairs_from_table"]
+
+_LABEL = "the table of pairs"
 
 
 def is_frame(source: Any) -> bool:
@@ -36,14 +38,21 @@ def pair_columns(names: Sequence[str], source: str | None = None, target: str | 
 
 def pairs_from_frame(frame: Any) -> list[tuple[Id, Id]]:
     """Pairs from a table of two columns, or of more with usual names such as source and target."""
-    opened = open_table(frame, label="the table of pairs")
-    names = list(opened.names)
+    names = list(open_table(frame, label=_LABEL).names)
     if len(names) != 2 and not has_edge_names(names):
         raise InputError(
             f"a table of pairs needs two columns, or columns called 'source' and 'target' (got {listed(names)}): "
             "select two, for example frame[['a', 'b']]"
         )
-    columns = names if len(names) == 2 and not has_edge_names(names) else pair_columns(names)
-    table = opened.origin.select(columns) if opened.is_empty else opened.read(columns)  # type: ignore[union-attr]
-    first, second = (plain_ids(*id_column(table[name])) for name in columns)
+    return pairs_from_table(frame, *(names if len(names) == 2 and not has_edge_names(names) else ()))
+
+
+def pairs_from_table(
+    table: Any, source: str | None = None, target: str | None = None, *, header: bool = True
+) -> list[tuple[Id, Id]]:
+    """Pairs from a file or frame; columns that are not named are guessed as those of an edge table."""
+    opened = open_table(table, label=_LABEL, header=header)
+    columns = pair_columns(list(opened.names), source, target)
+    read = opened.origin.select(columns) if opened.is_empty else opened.read(columns)  # type: ignore[union-attr]
+    first, second = (plain_ids(*id_column(read[name])) for name in columns)
     return list(zip(first, second, strict=True))

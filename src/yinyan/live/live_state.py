@@ -27,6 +27,9 @@ from yinyan.model.encoder import Encoder
 from yinyan.model.fitted import Fitted, our_encoder
 from yinyan.model.reranking import Reranker
 from yinyan.model.tensors import feature_tensor
+from yinyan.monitoring.arrivals import arrivals_of_rows
+from yinyan.monitoring.drift import Drift, drift_of
+from yinyan.monitoring.reference import Reference
 from yinyan.retrieval.exact import Excluded, TopK
 from yinyan.retrieval.index import FoundState
 from yinyan.retrieval.node_columns import attribute_of
@@ -60,6 +63,11 @@ class Served:
         if not base.is_row_wise:
             return None
         return base.of_rows(feature_tensor(self.fitted.graph.features, torch.device("cpu")), base.table)
+
+    @functools.cached_property
+    def reference(self) -> Reference:
+        """What edges that came after the fit are compared with."""
+        return Reference(self.fitted)
 
     @functools.cached_property
     def silent(self) -> dict[int, list[int]]:
@@ -137,6 +145,16 @@ class LiveState(AnswerState):
     def drift(self) -> float:
         """Links that were added or removed since the model was fitted, as a share of those it had."""
         return self.structure.moved_links / max(1, self.graph.num_edges)
+
+    @functools.cached_property
+    def arrived(self) -> Drift | None:
+        """How the latest edges since the fit differ from those of training, lists apart; None without any."""
+        structure = self.structure
+        pairs = [pair for pair in structure.recent if structure.has_link(*pair)]
+        if not pairs:
+            return None
+        found = arrivals_of_rows(self.graph, np.array(pairs, dtype=np.int64))
+        return drift_of(self.served.reference, found, with_lists=False, growth=self.drift)
 
     def rows(self, ids: Sequence[Id]) -> Rows:
         """The row of each node by id, or by a label that one node has."""

@@ -192,7 +192,7 @@ def _ends(graph: Graph, links: Sequence[tuple[Id, Id]], ids: Sequence[Id] | None
             if ids is None and side == 0 and not is_new:
                 names = f"the {count} new nodes are called 0..{count - 1}" if count else "there are no new nodes"
                 raise InputError(f"link {i} starts at new node {end!r}, but {names} (or pass their names as 'ids')")
-            found[i, side] = place[end] if is_new else graph.ids.row(end)
+            found[i, side] = place[end] if is_new else graph.rows_of([end])[0]
         if found[i].max() < n:
             raise InputError(f"link {i}, {link!r}, joins two known nodes: fit again to change what is known")
         if found[i, 0] == found[i, 1]:

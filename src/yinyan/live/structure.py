@@ -20,6 +20,8 @@ from yinyan.live.row_sets import RowSets
 __all__ = ["Change", "ConflictError", "Effect", "LiveLists", "NewNode", "Structure", "joined"]
 
 Rows = NDArray[np.int64]
+_RECENT = 2_000  # added pairs that are kept: a change copies them
+
 Change = Mapping[str, Any]  # plain values of JSON, in the caller's ids: see `planning`
 Pair = tuple[int, int]
 
@@ -70,6 +72,7 @@ class Structure:
     added_links: int = 0
     removed_links: int = 0
     moved_links: int = 0  # pairs that are links now and were not in the model's graph, or the other way round
+    recent: tuple[Pair, ...] = ()  # the latest pairs that became links, of which some may be removed again
 
     @classmethod
     def of(cls, graph: Graph) -> Structure:
@@ -171,6 +174,7 @@ def joined(
         num_rejected=structure.num_rejected + len(fresh) - len(gone),
         added_links=structure.added_links + counts[0],
         removed_links=structure.removed_links + counts[1],
+        recent=(*structure.recent, *added)[-_RECENT:],
         moved_links=structure.moved_links + _moved(structure.graph, added) - _moved(structure.graph, removed),
     )
 

@@ -123,6 +123,7 @@ class TypedState:
 
     num_rejected = 0
     drift = 0.0
+    arrived = None  # no edge comes after the fit
     measured: Measured = NO_DRIFT
 
     def __init__(self, served: TypedServed, version: int) -> None:

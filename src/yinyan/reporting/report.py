@@ -48,11 +48,13 @@ def kept_run(evaluation: Evaluation) -> KeptRun:
 
 
 def fit_report(path: str | os.PathLike[str], model: LinkPredictor, *, title: str) -> None:
-    """The report of a model made for use: its figures are on the validation pairs."""
+    """The report of a model made for use: its figures are on the validation pairs. Of a tuned one, with the search."""
     if model._typed(None) is not None:
         write_report(path, {"name": title, **typed_report_content(model)})
         return
     content = {"name": title, **model_content(model.fitted_)}
+    if hasattr(model, "tuning_"):
+        content["tuning"] = {**model.tuning_.to_dict(), "verdict": model.tuning_.verdict}
     write_report(path, {**content, **_links_and_map(model)})
 
 

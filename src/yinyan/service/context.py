@@ -74,7 +74,9 @@ class Room:
     def gauges(self) -> dict[str, tuple[str, float]]:
         """Values of now, for Prometheus."""
         now = self.now
+        arrived = {} if now.arrived is None else now.arrived.gauges()
         return {
+            **arrived,
             "yinyan_version": ("Number of the last change that answers know of.", now.version),
             "yinyan_nodes": ("Nodes of the live graph.", now.num_nodes),
             "yinyan_links": ("Links of the live graph.", now.num_links),

@@ -10,6 +10,7 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Path, Query
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -268,7 +269,9 @@ def _state(app: FastAPI, room: Room, counters: Counters) -> None:
     @app.get(METRICS, tags=["state"], response_class=PlainTextResponse, responses=refusals)
     async def metrics() -> Response:
         """Counters in the text format of Prometheus."""
-        return PlainTextResponse(counters.text(room.gauges()), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(
+            counters.text(await run_in_threadpool(room.gauges)), media_type="text/plain; version=0.0.4"
+        )
 
 
 def _page(app: FastAPI) -> None:

@@ -100,6 +100,26 @@ class Split:
         ]
         return "\n".join(lines)
 
+    def graph_without_test(self) -> Graph:
+        """The graph without the test edges, for whatever may not see them.
+
+        Returns
+        -------
+        Graph
+            A graph of the same nodes.
+
+        Examples
+        --------
+        >>> from yinyan import random_split
+        >>> split = random_split(graph, seed=0)
+        >>> graph.num_edges - split.graph_without_test().num_edges == len(split.test_targets)
+        True
+        """
+        kept = np.ones(self.graph.num_edges, dtype=np.bool_)
+        places = self.graph.find_edges(self.test_targets)
+        kept[places[places >= 0]] = False
+        return self.graph.with_edges(kept)
+
     def _hidden_in_words(self) -> str:
         """A split that is given may score targets by themselves and not say so."""
         parts = ((self.valid_targets, self.valid_messages), (self.test_targets, self.test_messages))

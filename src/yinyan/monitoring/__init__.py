@@ -1,0 +1,1 @@
+"""How today's edges differ from those of training, and whether to refit."""

@@ -1,0 +1,1 @@
+"""Settings that suit a graph better than the defaults, found on validation edges."""
