@@ -100,6 +100,7 @@ class Client:
     def __init__(self, address: str = "http://127.0.0.1:8000", *, key: str | None = None, timeout: float = 30.0):
         self.address, self.timeout, self.version = address.rstrip("/"), timeout, 0
         self._lock = threading.Lock()  # one client may be used by several threads
+        self._types: frozenset[str] | None = None  # of nodes; None where they were not asked for yet
         self._headers = {"Content-Type": "application/json"} | ({} if key is None else {"X-API-Key": key})
         self._opener = build_opener(ProxyHandler({}), _NoRedirects())  # straight to the address that was given
 
@@ -572,6 +573,7 @@ class Client:
         >>> Client().reload()  # doctest: +SKIP
         """
         self._post("reload", None)
+        self._types = None
 
     def _nodes(self, nodes: Any) -> list[Any]:
         """Nodes in the form of the service: one node is a list of one. (type, id) is one node if there is such a type.
@@ -579,8 +581,9 @@ class Client:
         The types of the service are asked for where a tuple may be two ids as well.
         """
         if isinstance(nodes, tuple) and len(nodes) == 2 and isinstance(nodes[0], str):
-            types = self.model().get("types") or []
-            if any(kind["name"] == nodes[0] for kind in types):
+            if self._types is None:
+                self._types = frozenset(kind["name"] for kind in self.model().get("types") or [])
+            if nodes[0] in self._types:
                 nodes = [nodes]
         return _named(_listed(nodes))
 
