@@ -65,9 +65,7 @@ def test_a_drawing_is_a_page_in_a_frame_that_reaches_nothing(model: LinkPredicto
     page = drawing.to_html()
     data = json.loads(re.findall(r'id="data">(.*?)</script>', page)[0])
     assert [one["target"] for one in data["predictions"]] == list(model.recommend(node, k=4).targets)
-    assert {end for ends in data["neighbourhood"]["links"] for end in ends} <= {
-        one["id"] for one in data["neighbourhood"]["nodes"]
-    }
+    assert {end for ends in data["links"] for end in ends} <= {one["id"] for one in data["nodes"]}
     assert len(data["probabilities"]) == edges == drawing.num_edges
     shown = drawing._repr_html_()
     assert shown.startswith('<iframe title="Neighbourhood of &lt;b&gt;3') and 'sandbox="allow-scripts"' in shown
@@ -77,7 +75,7 @@ def test_a_drawing_is_a_page_in_a_frame_that_reaches_nothing(model: LinkPredicto
 
 
 def test_a_drawing_shows_as_many_nodes_as_it_is_given_room_for(model: LinkPredictor) -> None:
-    nodes = model.explore(model.graph_.ids[0], k=1, limit=5).content["neighbourhood"]["nodes"]
+    nodes = model.explore(model.graph_.ids[0], k=1, limit=5).content["nodes"]
     assert len(nodes) == 5 and nodes[0]["hop"] == 0
     for limit in (1, True, 2.5):
         with pytest.raises(InputError, match="'limit' needs an integer of at least 2"):
@@ -91,7 +89,7 @@ def test_edges_of_a_drawing_keep_their_direction() -> None:
     model = LinkPredictor(**tiny()).fit(Graph.from_arrays(pairs, directed=True))
     content = model.explore(5, k=2).content
     known = set(pairs)
-    assert all(tuple(link) in known for link in content["neighbourhood"]["links"])
+    assert all(tuple(link) in known for link in content["links"])
     assert dict(content["probabilities"]).keys() == {2, 4, 6, 8}
     scores = model.predict_proba([(4, 5), (5, 8)])
     assert [dict(content["probabilities"])[i] for i in (4, 8)] == pytest.approx(scores.tolist())
@@ -100,10 +98,10 @@ def test_edges_of_a_drawing_keep_their_direction() -> None:
 def test_a_drawing_of_a_relation_names_types() -> None:
     graph = shop()
     model = LinkPredictor(**QUICK).fit(graph, predict="buys")
-    (kind, value), *_ = [("person", graph.nodes["person"].ids[0])]
-    content = model.explore((kind, value), k=2, relation="buys").content
-    assert content["centre"]["id"] == f"person:{value}"
-    assert {one["target"].partition(":")[0] for one in content["predictions"]} == {"product"}
+    value = graph.nodes["person"].ids[0]
+    content = model.explore(("person", value), k=2, relation="buys").content
+    assert content["nodes"][0]["id"] == ["person", value] and content["types"] == ["person", "product"]
+    assert {one["target"][0] for one in content["predictions"]} == {"product"}
 
 
 def test_a_chart_has_a_bar_for_each_method_and_a_dot_for_each_seed() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from statistics import mean, stdev
 from typing import Any
 
@@ -11,6 +12,7 @@ from yinyan.errors import InputError, MissingExtraError
 __all__ = ["bar_chart", "checked_metric", "curve_chart", "new_axes"]
 
 _OURS, _OTHERS = "#0b6cae", "#929ca7"
+_LINES = ("#c2540a", "#00795c", "#8e5bb5", "#929ca7", "#b08900", "#59636e")
 _DOT = "#1d2329"
 
 
@@ -44,8 +46,10 @@ def curve_chart(
 ) -> Any:
     """A line for each name over some places, such as windows of time."""
     axes = new_axes(7.2, 3.6) if axes is None else axes
+    others = cycle(_LINES)
     for name, several in values.items():
-        front = {"color": _OURS, "linewidth": 2.4, "zorder": 3} if name == ours else {"linewidth": 1.2}
+        front = {"color": _OURS, "linewidth": 2.4, "zorder": 3}
+        front = front if name == ours else {"color": next(others), "linewidth": 1.2}
         axes.plot(range(len(places)), several, marker="o", markersize=4, label=name, **front)
     axes.set_xticks(range(len(places)), places, rotation=30, ha="right")
     axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

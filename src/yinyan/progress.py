@@ -153,7 +153,7 @@ class _Notebook(_Lines):
         if self._now is None:
             return above
         bar = f'<progress max="1" value="{self._now[0]:.4f}" style="width:12em;margin-right:1em"></progress>'
-        return f'{above}<div>{bar}<code style="background:none">{html.escape(self._now[1])}</code></div>'
+        return f'{above}<div>{bar}<code style="background:none;white-space:pre-wrap">{html.escape(self._now[1])}</code></div>'
 
 
 class _Bar(Progress):

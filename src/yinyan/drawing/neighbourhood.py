@@ -85,7 +85,7 @@ class NeighbourhoodDrawing:
     def _repr_html_(self) -> str:
         # a frame of its own keeps styles apart; without allow-same-origin its script reaches nothing of the notebook
         page = html.escape(self.to_html(), quote=True)
-        style = f"width:100%;height:{_HEIGHT}px;border:1px solid #8a949f;border-radius:6px"
+        style = f"width:100%;height:{_HEIGHT}px;box-sizing:border-box;border:1px solid #8a949f;border-radius:6px"
         name = html.escape(f"Neighbourhood of {self.name}", quote=True)
         return f'<iframe title="{name}" sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
 
@@ -106,16 +106,17 @@ def draw_neighbourhood(
     ]
     own = [other for other, hop in near.tolist() if hop == 1]
     among = edges_among(rows, lambda other: _targets(graph, other), directed=graph.directed)
-    centre = nodes[0]
     content = {
-        "centre": centre,
-        "neighbourhood": {"nodes": nodes, "links": [[ids[a], ids[b]] for a, b in among], "version": 0},
+        "nodes": nodes,
+        "links": [[ids[a], ids[b]] for a, b in among],
         "predictions": _predictions(questions, row, found),
         "probabilities": [[ids[a], p] for a, p in zip(own, _chances(graph, questions, row, own), strict=True)],
         "base_rate": found.base_rate,
         "directed": graph.directed,
+        "types": _types(questions),
     }
-    return NeighbourhoodDrawing(str(centre["label"] or centre["id"]), centre["degree"], len(found), content)
+    name = nodes[0]["label"] or questions.state.ids(rows[:1])[0]
+    return NeighbourhoodDrawing(str(name), nodes[0]["degree"], len(found), content)
 
 
 def _targets(graph: Graph, row: int) -> Rows:
@@ -147,9 +148,14 @@ def _chances(graph: Graph, questions: Questions, row: int, others: list[int]) ->
 
 
 def _ids(questions: Questions, rows: Rows) -> list[Any]:
-    """Ids; with their types (`person:7`) where a relation joins two types, since ids are unique per type."""
+    """Ids; with their types where a relation joins two types, since ids are unique per type."""
     ids, types = questions.state.ids(rows), questions.state.types(rows)
-    names = questions.state.names
-    if types is None or names is None or names.relation.is_within:
+    if types is None or not _types(questions):
         return list(ids)
-    return [f"{kind}:{value}" for kind, value in zip(types, ids, strict=True)]
+    return [[kind, value] for kind, value in zip(types, ids, strict=True)]
+
+
+def _types(questions: Questions) -> list[str]:
+    """The types that a relation joins, if there are two."""
+    names = questions.state.names
+    return [] if names is None or names.relation.is_within else list(names.kinds)
