@@ -77,6 +77,7 @@ def adapt(app: Sphinx, page: str, source: list[str]) -> None:
     source[0] = titled_links(source[0])
     named = navigation()
     if page == root_doc:
+        app.env.note_dependency(str(INDEX))  # read again where the tables have changed
         source[0] += toctree([INDEX.relative_to(ROOT).as_posix()])
         source[0] += "".join(toctree(pages, title) for title, pages in named)
     elif page == "docs/results/README":

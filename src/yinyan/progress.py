@@ -153,7 +153,8 @@ class _Notebook(_Lines):
         if self._now is None:
             return above
         bar = f'<progress max="1" value="{self._now[0]:.4f}" style="width:12em;margin-right:1em"></progress>'
-        return f'{above}<div>{bar}<code style="background:none;white-space:pre-wrap">{html.escape(self._now[1])}</code></div>'
+        line = f'<code style="background:none;white-space:pre-wrap">{html.escape(self._now[1])}</code>'
+        return f"{above}<div>{bar}{line}</div>"
 
 
 class _Bar(Progress):
