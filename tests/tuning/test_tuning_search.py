@@ -108,7 +108,7 @@ class TestChoice:
         found = searched()
         assert found.candidates and found.candidates[0].gain == pytest.approx(0.2)
         assert found.chosen is None and found.overrides == SMALL
-        assert "within its spread" in found.verdict
+        assert "does not exceed its spread" in found.verdict
 
     def test_pure_noise_rarely_replaces_them(self) -> None:
         rng = np.random.default_rng(0)

@@ -150,7 +150,7 @@ class Tuning:
         best = max(self.candidates, key=lambda each: each.gain)
         return (
             f"defaults kept: the best candidate is {best.gain:+.4f} ± {best.spread:.4f} ({self.metric}) on validation "
-            f"edges of seeds {seeds}, which is within its spread"
+            f"edges of seeds {seeds}, which does not exceed its spread"
         )
 
     def __str__(self) -> str:
