@@ -51,7 +51,7 @@ class TestTables:
 
     def test_a_folder_for_a_file(self, links: Path) -> None:
         links.mkdir()
-        assert "is a directory: expected a CSV, TSV, Parquet, JSON lines or Excel file" in fit_refused(links)
+        assert "is a directory: expected a CSV, TSV, Parquet, JSON lines, Excel or Arrow file" in fit_refused(links)
 
     def test_empty_file(self, links: Path) -> None:
         links.touch()
