@@ -146,6 +146,7 @@ class TestLearning:
         before = model.decoder.constant.detach().clone()
         trained, _ = run(data, model, loss=loss, epochs=3, learning_rate=0.02)
         assert (not torch.equal(trained.decoder.constant, before)) == moves
+        assert all(weight.grad is None for weight in trained.parameters()), "it grew from step to step and was clipped"
 
     @pytest.mark.parametrize("batch_size", [0, 50, 10_000])
     def test_without_masking_any_batch_runs(self, data: TrainingData, batch_size: int) -> None:

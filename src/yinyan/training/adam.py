@@ -35,15 +35,15 @@ class Adam:
 
     names: tuple[str, ...] = ("step", "exp_avg", "exp_avg_sq")  # of what is kept of a weight
 
-    def __init__(self, groups: Sequence[Group]) -> None:
-        self.groups = [group for group in groups if group.params]
+    def __init__(self, groups: Sequence[Group], still: Sequence[nn.Parameter] = ()) -> None:
+        """`still` are weights that stay as they are; their gradients are forgotten with the others."""
+        self.groups, self._still = [group for group in groups if group.params], list(still)
         self._state: dict[nn.Parameter, tuple[Tensor, ...]] = {}  # by `names`
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
-        for group in self.groups:
-            for param in group.params:
-                param.grad = None
+        for param in (*self._params(), *self._still):
+            param.grad = None
 
     @torch.no_grad()
     def step(self, rate: float) -> None:

@@ -419,10 +419,11 @@ def standard_error(share: float, count: int) -> float:
 def build_optimizer(model: Model, settings: TrainingSettings) -> Adam:
     """Adam with decoupled weight decay; single numbers, such as a scale, do not decay, and move faster. Or Adagrad."""
     # losses of differences give constants a gradient of rounding errors alone, which Adam would scale up to its rate
-    still = {id(param) for param in model.constants()} if settings.loss in OF_DIFFERENCES else set()
-    params = [param for param in model.parameters() if param.requires_grad and id(param) not in still]
+    still = model.constants() if settings.loss in OF_DIFFERENCES else []
+    fixed = {id(param) for param in still}
+    params = [param for param in model.parameters() if param.requires_grad and id(param) not in fixed]
     if settings.optimizer == "adagrad":
-        return Adagrad([Group(params, 0.0)])
+        return Adagrad([Group(params, 0.0)], still)
     tables = []
     if settings.moments == "rows":
         tables = [param for name, param in model.named_parameters() if name.endswith(".table") and param.requires_grad]
@@ -432,7 +433,8 @@ def build_optimizer(model: Model, settings: TrainingSettings) -> Adam:
             Group([param for param in params if param.ndim and id(param) not in others], settings.weight_decay),
             Group(tables, settings.weight_decay, by_rows=True),
             Group([param for param in params if not param.ndim], 0.0, _PACE_OF_NUMBERS),
-        ]
+        ],
+        still,
     )
 
 
