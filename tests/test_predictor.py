@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts import PredictorContract, bipartite_graph, planted_graph, tiny
-from yinyan import predictor as predictor_module
 from yinyan.errors import (
     DivergedError,
     InputError,
@@ -30,6 +29,7 @@ from yinyan.graph import Graph
 from yinyan.predictor import LinkPredictor
 from yinyan.settings import GROUPS, DecoderSettings, EncoderSettings, TrainingSettings
 from yinyan.splits import Split, random_split
+from yinyan.training import chosen as chosen_module
 
 
 class TestUndirected(PredictorContract):
@@ -685,12 +685,12 @@ def test_layers_that_run_away_are_refused_unless_asked_for() -> None:
 
 def test_the_holdout_of_fit_is_audited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every split is audited, but the one that fit makes itself once was not."""
-    made = predictor_module.holdout_split
+    made = chosen_module.holdout_split
 
     def leaking(*args: Any, **options: Any) -> Split:
         split = made(*args, **options)
         return dataclasses.replace(split, valid_messages=np.arange(split.graph.num_edges))
 
-    monkeypatch.setattr(predictor_module, "holdout_split", leaking)
+    monkeypatch.setattr(chosen_module, "holdout_split", leaking)
     with pytest.raises(LeakError, match="scored-by-itself"):
         LinkPredictor(**tiny()).fit(planted_graph())
