@@ -134,7 +134,7 @@ def evaluate(
     ] = None,
     negatives: Annotated[
         str | None,
-        typer.Option(help="hard: up to 500 hard negatives per link (default: uniform ones)"),
+        typer.Option(help="hard: up to 500 per link (default: uniform ones)"),
     ] = None,
     seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[
@@ -145,7 +145,7 @@ def evaluate(
         str | None,
         typer.Option(help="train until t, predict the next day, week, month, year or number", metavar="PERIOD"),
     ] = None,
-    windows: Annotated[int, typer.Option(help="number of windows with --rolling, the last ones", min=1)] = 5,
+    windows: Annotated[int, typer.Option(help="number of last windows of --rolling", min=1)] = 5,
     full_ranking: Annotated[bool, typer.Option("--full-ranking", help="rank test links among all nodes too")] = False,
     ranked: Annotated[int | None, typer.Option(help="sources in the full ranking (default: all)", min=1)] = None,
     engine: Annotated[str, typer.Option(help="where it takes place: local or ray")] = "local",

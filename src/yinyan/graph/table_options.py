@@ -44,7 +44,7 @@ class TableOptions:
     edge_features: Sequence[str | int] | None = _option(
         None, "column of the edge table to weigh messages by, repeatable", flag="edge-feature"
     )
-    query: str | None = _option(None, "SELECT or table of the edges, in the database that a URL names")
+    query: str | None = _option(None, "SELECT or table of the edges in a database")
     nodes: Any = _option(None, "table of nodes: ids and feature columns (default: none)")  # noqa: RUF009
     nodes_query: str | None = _option(None, "SELECT or table of the nodes, in the same database")
     node_id: str | int | None = _option(None, "column of ids in the node table (default: guessed)")
@@ -73,7 +73,7 @@ class TableOptions:
     delimiter: str | None = _option(None, "character between columns (default: detected)")
     encoding: str = _option("utf-8", "encoding of text files (default: utf-8)")
     na_values: Sequence[str] | None = _option(
-        None, "text of a missing value, repeatable, '' for none (default: NA, ...)", flag="na"
+        None, "missing value, repeatable, '' for none (default: NA, ...)", flag="na"
     )
 
     def __post_init__(self) -> None:
