@@ -136,7 +136,7 @@ def evaluate(
         str | None,
         typer.Option(help="hard: up to 500 per link (default: uniform ones)"),
     ] = None,
-    seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(help="seeds, from --seed upwards", min=1)] = 1,
     peers: Annotated[
         str | None,
         typer.Option(help="methods to compare with (default: cn,aa,ra; --rolling: with time)"),
@@ -145,10 +145,10 @@ def evaluate(
         str | None,
         typer.Option(help="train until t, predict the next day, week, month, year or number", metavar="PERIOD"),
     ] = None,
-    windows: Annotated[int, typer.Option(help="number of last windows of --rolling", min=1)] = 5,
+    windows: Annotated[int, typer.Option(help="last windows of --rolling", min=1)] = 5,
     full_ranking: Annotated[bool, typer.Option("--full-ranking", help="rank test links among all nodes too")] = False,
     ranked: Annotated[int | None, typer.Option(help="sources in the full ranking (default: all)", min=1)] = None,
-    engine: Annotated[str, typer.Option(help="where it takes place: local or ray")] = "local",
+    engine: Annotated[str, typer.Option(help="place of the work: local or ray")] = "local",
     shards: flags.Shards = None,
     relation: flags.RelationColumn = None,
     predict: flags.Predict = None,
@@ -465,7 +465,7 @@ def info(model: flags.Model, *, as_json: flags.AsJson = False) -> None:
 @with_run
 def demo(
     *,
-    seeds: Annotated[int, typer.Option(help="number of seeds, from --seed upwards", min=1)] = 1,
+    seeds: Annotated[int, typer.Option(help="seeds, from --seed upwards", min=1)] = 1,
     run: Run,
 ) -> None:
     """Predict hidden citations of Cora, next to heuristics and an MLP."""

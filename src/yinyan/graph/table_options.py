@@ -44,9 +44,9 @@ class TableOptions:
     edge_features: Sequence[str | int] | None = _option(
         None, "column of the edge table to weigh messages by, repeatable", flag="edge-feature"
     )
-    query: str | None = _option(None, "SELECT or table of the edges in a database")
+    query: str | None = _option(None, "SELECT or table of the edges")
     nodes: Any = _option(None, "table of nodes: ids and feature columns (default: none)")  # noqa: RUF009
-    nodes_query: str | None = _option(None, "SELECT or table of the nodes, in the same database")
+    nodes_query: str | None = _option(None, "SELECT or table of the nodes")
     node_id: str | int | None = _option(None, "column of ids in the node table (default: guessed)")
     feature_columns: Sequence[str | int] | None = _option(
         None, "feature column of the node table, repeatable (default: all)", flag="feature"
