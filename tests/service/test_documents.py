@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from serving_tools import served, tiny_predictor, two_rings
-from yinyan import Graph
+from typed_graphs import QUICK, shop_tables
+from yinyan import Graph, LinkPredictor
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,11 +21,35 @@ def curl_lines(name: str) -> list[str]:
     return [line for line in [*found, *re.findall(r"`(curl [^`]*)`", text)] if line.startswith("curl ")]
 
 
-@pytest.mark.parametrize(("name", "least"), [("README.md", 1), ("docs/guide/service.md", 15)])
-def test_curl_lines_are_answered(name: str, least: int, tmp_path: Path) -> None:
+def is_typed(line: str) -> bool:
+    """Whether a line asks a model with relations."""
+    return "relation" in line or "type=" in line
+
+
+def save_plain(folder: Path) -> None:
     ids = ["p1", "p9", "p2", "p1033", *(f"q{i}" for i in range(36))]
-    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=ids)).save(tmp_path / "model")
-    lines = curl_lines(name)
+    tiny_predictor().fit(Graph.from_arrays(two_rings(), ids=ids)).save(folder)
+
+
+def save_typed(folder: Path) -> None:
+    tables = shop_tables()
+    named = {
+        (ends[0], relation, ends[1]): {
+            "from": [f"u{i}" for i, _ in tables[relation]],
+            "to": [f"p{j}" for _, j in tables[relation]],
+        }
+        for relation, ends in {"buys": ("person", "product"), "views": ("person", "product")}.items()
+    }
+    LinkPredictor(**QUICK).fit(Graph.from_tables(named), predict=["buys"]).save(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "typed"),
+    [("README.md", 1, False), ("docs/guide/service.md", 15, False), ("docs/guide/service.md", 6, True)],
+)
+def test_curl_lines_are_answered(name: str, least: int, typed: bool, tmp_path: Path) -> None:
+    (save_typed if typed else save_plain)(tmp_path / "model")
+    lines = [line for line in curl_lines(name) if is_typed(line) == typed]
     assert len(lines) >= least
     with served(tmp_path / "model") as client:
         for line in lines:
