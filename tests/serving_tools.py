@@ -25,7 +25,7 @@ import uvicorn
 
 from yinyan import Graph, LinkPredictor
 from yinyan.cli import main
-from yinyan.retrieval import efforts, index
+from yinyan.retrieval import building, efforts
 from yinyan.service.context import Room
 from yinyan.service.options import Limits, Options
 from yinyan.service.routes import create_app
@@ -97,7 +97,7 @@ def _run(arguments: list[str], errors: str) -> None:
 
 def run_without_recall(arguments: list[str], errors: str) -> None:
     """As `_run`, in a process in which `auto` builds lists of small graphs, and no effort finds much."""
-    index.EXACT_BELOW, efforts._MOST_CANDIDATES = 100, 50  # type: ignore[misc]
+    building.EXACT_BELOW, efforts._MOST_CANDIDATES = 100, 50  # type: ignore[misc]
     _run(arguments, errors)
 
 

@@ -67,7 +67,9 @@ def reordered(*old: str, missing: Mapping[str, Any] | None = None) -> Callable[[
 
     def decorate(method: _Function) -> _Function:
         signature = inspect.signature(method)
-        order = ", ".join(list(signature.parameters)[1:])
+        known = list(signature.parameters.values())[1:]
+        needed = [each.name for each in known if each.default is each.empty]
+        order = ", ".join(needed)
 
         @functools.wraps(method)
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -78,7 +80,7 @@ def reordered(*old: str, missing: Mapping[str, Any] | None = None) -> Callable[[
                 if len(args) > len(old) or set(old[: len(args)]) & set(kwargs):
                     raise
                 named |= dict(zip(old, args, strict=False))
-                if set(named) != set(list(signature.parameters)[1:]):
+                if not set(needed) <= set(named) <= {each.name for each in known}:
                     raise
                 warn_deprecated(f"{method.__qualname__}({', '.join(old)})", f"{method.__qualname__}({order})")
                 return method(self, **named)

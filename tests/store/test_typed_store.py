@@ -56,7 +56,7 @@ def test_a_model_in_parts_is_the_same(model: LinkPredictor, saved: Path, tmp_pat
 
 
 def test_those_who_know_no_relations_refuse_it(saved: Path) -> None:
-    with pytest.raises(StoreError, match="has relations, which are not understood here yet"):
+    with pytest.raises(StoreError, match="has relations, which are not understood here: ask it in Python"):
         load_model(saved, torch.device("cpu"))
     done = CliRunner().invoke(app, ["similar", str(saved), "3"])
     assert done.exit_code != 0
