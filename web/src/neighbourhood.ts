@@ -34,16 +34,16 @@ const neighbourhood: Neighbourhood = { nodes, links, version: 0 };
 const centre: NodeInfo = nodes[0]!;
 const predictions = content.predictions.map((one): Recommendation => ({ ...one, target: idOf(one.target) }));
 const probabilities = new Map(content.probabilities.map(([id, probability]) => [keyOf(idOf(id)), probability]));
-const told = `${counted(centre.degree, "edge")}, ${counted(predictions.length, "predicted link")}`;
+const summary = `${counted(centre.degree, "edge")}, ${counted(predictions.length, "predicted link")}`;
 const graph = new GraphView({ walk: () => undefined, hover: () => undefined });
 
 drawAt(content.base_rate);
 setTypes(types);
 byId("content").replaceChildren(
-  h("header", { class: "head" }, h("h1", {}, nameOf(centre)), h("p", { class: "small" }, told)),
+  h("header", { class: "head" }, h("h1", {}, nameOf(centre)), h("p", { class: "small" }, summary)),
   h("section", { class: "drawing", "aria-label": "Drawing" }, graph.element, legend(types)),
 );
 graph.show(
   sceneOf({ centre, neighbourhood, predictions, probabilities, links: true, directed }),
-  `${nameOf(centre)} with ${told}`,
+  `${nameOf(centre)} with ${summary}`,
 );

@@ -65,7 +65,7 @@ function roleOf({ neighbour, of, attracts, relation }: Share): string {
   return `${attracts ? kind : "negative"} of ${of}`;
 }
 
-function told(explanation: Explanation, node: Id): HTMLElement {
+function explained(explanation: Explanation, node: Id): HTMLElement {
   const { score, score_alone, contributions, base_rate, residue, shared } = explanation;
   const [shown, rest, count] = largest(sharesOf(contributions, node));
   const greatest = Math.max(Math.abs(rest), ...shown.map(({ amount }) => Math.abs(amount)), 0);
@@ -104,7 +104,7 @@ export function whyOf(source: Id, target: Id, relation: RelationFacts | null = n
         api.explain(pairOf(relation, source, target), undefined, relation?.name),
       );
       remember(explanation.contributions.flatMap(({ neighbour: id, label }) => (id === null ? [] : [{ id, label: label ?? null }])));
-      place.replaceChildren(told(explanation, source));
+      place.replaceChildren(explained(explanation, source));
     } catch (error) {
       place.replaceChildren(failure(error, () => void load(), "h3"));
     }
